@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.widgets import Static
@@ -99,10 +99,8 @@ class GuidePane(Vertical):
         self.set_class(self.size.width < 110, "-stacked")
         self.call_after_refresh(self.draw_step)
 
-    @property
-    def table(self) -> RecordTable[Step]:
-        """The steps."""
-        return self.query_one("#steps", RecordTable)
+    table = getters.query_one("#steps", RecordTable)
+    """The steps."""
 
     @property
     def step(self) -> Step | None:

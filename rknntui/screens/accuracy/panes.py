@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textual import getters
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
@@ -178,10 +179,8 @@ class ScorePane(Vertical):
         """Whether there are figures."""
         return self._result is not None
 
-    @property
-    def table(self) -> RecordTable:
-        """The figures."""
-        return self.query_one("#scores", RecordTable)
+    table = getters.query_one("#scores", RecordTable)
+    """The figures."""
 
     def restart(self) -> None:
         """Forget the figures: they are of another model."""

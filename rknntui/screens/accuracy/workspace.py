@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widget import Widget
@@ -89,25 +89,17 @@ class Accuracy(TableWorkspace):
         """The ranking."""
         return self.ranking.table
 
-    @property
-    def ranking(self) -> Ranking:
-        """The layers by their error."""
-        return self.query_one(Ranking)
+    ranking = getters.query_one(Ranking)
+    """The layers by their error."""
 
-    @property
-    def layer_pane(self) -> LayerPane:
-        """The layer under the cursor."""
-        return self.query_one(LayerPane)
+    layer_pane = getters.query_one(LayerPane)
+    """The layer under the cursor."""
 
-    @property
-    def guide(self) -> GuidePane:
-        """The guide."""
-        return self.query_one(GuidePane)
+    guide = getters.query_one(GuidePane)
+    """The guide."""
 
-    @property
-    def score(self) -> ScorePane:
-        """The scores."""
-        return self.query_one(ScorePane)
+    score = getters.query_one(ScorePane)
+    """The scores."""
 
     def on_resize(self) -> None:
         """Side by side where there is room for both."""

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on
+from textual import getters, on
 
 from rknntui.keys.actions import REGISTRY
 from rknntui.keys.text import key_text
@@ -33,10 +33,8 @@ class TableWorkspace(Workspace):
 
     # -- views -----------------------------------------------------------------------------------
 
-    @property
-    def bar(self) -> ViewBar:
-        """The names of the views."""
-        return self.query_one(ViewBar)
+    bar = getters.query_one(ViewBar)
+    """The names of the views."""
 
     @property
     def view(self) -> str:

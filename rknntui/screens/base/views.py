@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import getters, on
 from textual.containers import Container, Vertical
 from textual.message import Message
 
@@ -83,20 +83,16 @@ class Views(Vertical):
         notes.display = False
         self._reveal()
 
-    @property
-    def bar(self) -> ViewBar:
-        """The names of the views."""
-        return self.query_one(ViewBar)
+    bar = getters.query_one(ViewBar)
+    """The names of the views."""
 
     @property
     def view(self) -> str:
         """The one that is shown."""
         return self.bar.current
 
-    @property
-    def told(self) -> TextRows:
-        """The lines below."""
-        return self.query_one(".views-notes", TextRows)
+    told = getters.query_one(".views-notes", TextRows)
+    """The lines below."""
 
     def tell(self) -> None:
         """Say what belongs to the view, in the width of now."""

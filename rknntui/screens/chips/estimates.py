@@ -40,7 +40,12 @@ if TYPE_CHECKING:
 AS_IS = WhatIf()
 """The recipe's own figures."""
 _DTYPES = ("int8", "float16")
-WHAT_IF = Form("What if (estimated)", (WhatIf,), {"chips": "all, or those that are marked"})
+WHAT_IF = Form(
+    "What if (estimated)",
+    (WhatIf,),
+    {"chips": "all, or those that are marked"},
+    takes={"input_sizes": "320x320"},
+)
 
 
 def scenario_words(scenario: WhatIf) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.containers import Vertical
 
 from engine import human_bytes
@@ -55,10 +55,8 @@ class SpansPane(Vertical):
         yield SpansChart(id="spans")
         yield RecordView("Tensors alive (estimated)", self._table, id="alive")
 
-    @property
-    def chart(self) -> SpansChart:
-        """The blocks."""
-        return self.query_one(SpansChart)
+    chart = getters.query_one(SpansChart)
+    """The blocks."""
 
     @property
     def table(self) -> RecordTable:
@@ -257,20 +255,14 @@ class ChipViews(Views):
         yield CheckPane(id="check-pane")
         yield AdvicePane(id="advice-pane")
 
-    @property
-    def chips(self) -> ChipsPane:
-        """The chips side by side."""
-        return self.query_one(ChipsPane)
+    chips = getters.query_one(ChipsPane)
+    """The chips side by side."""
 
-    @property
-    def costs(self) -> CostPane:
-        """The layers of a chip."""
-        return self.query_one(CostPane)
+    costs = getters.query_one(CostPane)
+    """The layers of a chip."""
 
-    @property
-    def spans(self) -> SpansPane:
-        """The memory over time."""
-        return self.query_one(SpansPane)
+    spans = getters.query_one(SpansPane)
+    """The memory over time."""
 
     @property
     def table(self) -> RecordTable:

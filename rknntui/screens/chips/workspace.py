@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 
 from engine.wire.cost import EstimateParams
@@ -56,10 +56,8 @@ class Chips(TableWorkspace):
         yield FactsLine(id="chips-facts")
         yield ChipViews(id="chips-panes")
 
-    @property
-    def views(self) -> ChipViews:
-        """The seven views."""
-        return self.query_one(ChipViews)
+    views = getters.query_one(ChipViews)
+    """The seven views."""
 
     @property
     def overview(self) -> Estimates | None:

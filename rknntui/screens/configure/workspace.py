@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
@@ -92,10 +92,8 @@ class Configure(Workspace):
         self.query_one("#option-help", TextRows).can_focus = False
         self.form.rows.cursor = 1
 
-    @property
-    def form(self) -> OptionForm:
-        """The form."""
-        return self.query_one(OptionForm)
+    form = getters.query_one(OptionForm)
+    """The form."""
 
     def on_resize(self) -> None:
         """Side by side where there is room for both."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
@@ -130,10 +130,8 @@ class DatasetWorkspace(TableWorkspace):
         channels.SHOW_CURSOR = False
         channels.can_focus = False
 
-    @property
-    def table(self) -> RecordTable[SampleRow]:
-        """The samples."""
-        return self.query_one("#samples", RecordTable)
+    table = getters.query_one("#samples", RecordTable)
+    """The samples."""
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -239,8 +237,9 @@ class DatasetWorkspace(TableWorkspace):
         """A picture of the new size."""
         self.call_after_refresh(self._moved)
 
-    def _ask_preview(self, record: SampleRow | None) -> None:
-        if record is None or record is not self.table.record or not self.shown:
+    def _ask_preview(self, sample: SampleRow | None) -> None:
+        record: SampleRow | None = self.table.record
+        if record is None or sample is not record or not self.shown:
             return
         columns, rows = self.query_one(Thumbnail).room
         params = PreviewParams(

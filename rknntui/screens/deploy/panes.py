@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from textual import on
+from textual import getters, on
 
 from engine import human_bytes, sanitize
 from engine.wire.build_tables import ENVIRONMENTS, toolkit_sign
@@ -246,40 +246,26 @@ class DeployViews(Views):
         yield CodePane(id="code-pane")
         yield JobPane(id="deploy-log")
 
-    @property
-    def exports(self) -> ExportPane:
-        """The forms of a build."""
-        return self.query_one(ExportPane)
+    exports = getters.query_one(ExportPane)
+    """The forms of a build."""
 
-    @property
-    def compiled(self) -> CompilePane:
-        """The chips."""
-        return self.query_one(CompilePane)
+    compiled = getters.query_one(CompilePane)
+    """The chips."""
 
-    @property
-    def layer_rows(self) -> LayersPane:
-        """The layers of a chip."""
-        return self.query_one(LayersPane)
+    layer_rows = getters.query_one(LayersPane)
+    """The layers of a chip."""
 
-    @property
-    def agreement(self) -> AgreementPane:
-        """The second opinion."""
-        return self.query_one(AgreementPane)
+    agreement = getters.query_one(AgreementPane)
+    """The second opinion."""
 
-    @property
-    def toolkits(self) -> ToolkitsPane:
-        """The environments."""
-        return self.query_one(ToolkitsPane)
+    toolkits = getters.query_one(ToolkitsPane)
+    """The environments."""
 
-    @property
-    def code(self) -> CodePane:
-        """The project."""
-        return self.query_one(CodePane)
+    code = getters.query_one(CodePane)
+    """The project."""
 
-    @property
-    def job_log(self) -> JobPane:
-        """Stages and log of the newest job."""
-        return self.query_one("#deploy-log", JobPane)
+    job_log = getters.query_one("#deploy-log", JobPane)
+    """Stages and log of the newest job."""
 
     @property
     def table(self) -> RecordTable[Any] | None:

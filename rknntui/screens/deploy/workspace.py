@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 
 from engine.wire.build import EXPORT, Exported
@@ -99,10 +99,8 @@ class Deploy(TableWorkspace):
         yield FactsLine(id="deploy-facts")
         yield DeployViews(id="deploy-views")
 
-    @property
-    def views(self) -> DeployViews:
-        """The seven views."""
-        return self.query_one(DeployViews)
+    views = getters.query_one(DeployViews)
+    """The seven views."""
 
     @cached_property
     def targets(self) -> Targets:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
@@ -100,10 +100,8 @@ class MonitorPane(Vertical):
         """More or fewer looks fit."""
         self.call_after_refresh(self.draw)
 
-    @property
-    def rows(self) -> TextRows:
-        """The sparklines."""
-        return self.query_one("#monitor-rows", TextRows)
+    rows = getters.query_one("#monitor-rows", TextRows)
+    """The sparklines."""
 
     # -- what is watched -----------------------------------------------------------------------
 

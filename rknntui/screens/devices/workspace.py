@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
@@ -81,25 +81,17 @@ class Devices(TableWorkspace):
                 yield DoctorPane(id="doctor")
                 yield MonitorPane(id="monitor")
 
-    @property
-    def table(self) -> RecordTable:
-        """The boards."""
-        return self.query_one("#boards", RecordTable)
+    table = getters.query_one("#boards", RecordTable)
+    """The boards."""
 
-    @property
-    def pane(self) -> FactsPane:
-        """What is known of one."""
-        return self.query_one(FactsPane)
+    pane = getters.query_one(FactsPane)
+    """What is known of one."""
 
-    @property
-    def doctor(self) -> DoctorPane:
-        """Its examination."""
-        return self.query_one(DoctorPane)
+    doctor = getters.query_one(DoctorPane)
+    """Its examination."""
 
-    @property
-    def monitor(self) -> MonitorPane:
-        """Boards watched."""
-        return self.query_one(MonitorPane)
+    monitor = getters.query_one(MonitorPane)
+    """Boards watched."""
 
     @property
     def device(self) -> Device | None:

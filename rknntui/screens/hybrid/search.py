@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
@@ -91,10 +91,8 @@ class SearchPane(Vertical):
         table = RecordTable(SEARCH_POINTS, id="points", what="curve", empty=with_keys(_EMPTY))
         yield RecordView("Steps of the search", table)
 
-    @property
-    def table(self) -> RecordTable:
-        """The points."""
-        return self.query_one("#points", RecordTable)
+    table = getters.query_one("#points", RecordTable)
+    """The points."""
 
     def show_search(self, job: JobView | None) -> None:
         """Show the search that runs or ran last, in its latest state; None where there is none."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Container
 
@@ -124,10 +124,8 @@ class Hybrid(TableWorkspace):
             pane.can_focus = False
         self.set_interval(1, self._tick)
 
-    @property
-    def table(self) -> LayerTable:
-        """The layers."""
-        return self.query_one(LayerTable)
+    table = getters.query_one(LayerTable)
+    """The layers."""
 
     @property
     def chosen(self) -> str | None:
@@ -135,10 +133,8 @@ class Hybrid(TableWorkspace):
         figures = self.table.figures
         return None if figures is None else figures.id
 
-    @property
-    def pane(self) -> SearchPane:
-        """The search."""
-        return self.query_one(SearchPane)
+    pane = getters.query_one(SearchPane)
+    """The search."""
 
     @property
     def search(self) -> JobView | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from textual import on
+from textual import getters, on
 from textual.containers import Vertical
 
 from engine import sanitize
@@ -71,10 +71,8 @@ class JobsWorkspace(Workspace):
             yield SearchLine("filter: words of job, what, state")
         yield JobPane(id="pane")
 
-    @property
-    def history(self) -> Table:
-        """The history."""
-        return self.query_one(Table)
+    history = getters.query_one(Table)
+    """The history."""
 
     @property
     def record(self) -> JobRecord | None:

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from textual import on
+from textual import getters, on
 from textual.containers import Horizontal, Vertical
 
 from rknntui.arguments import source_options
@@ -75,15 +75,11 @@ class ModelWorkspace(Workspace):
                 yield SearchLine("search: words of name, operator, tensor, shape")
             yield DetailPane(id="detail")
 
-    @property
-    def graph(self) -> GraphTree:
-        """The graph."""
-        return self.query_one("#tree", GraphTree)
+    graph = getters.query_one("#tree", GraphTree)
+    """The graph."""
 
-    @property
-    def detail(self) -> DetailPane:
-        """The pane on the right."""
-        return self.query_one(DetailPane)
+    detail = getters.query_one(DetailPane)
+    """The pane on the right."""
 
     @property
     def table(self) -> NodeTable | None:

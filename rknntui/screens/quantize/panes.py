@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from textual import getters
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
@@ -61,10 +62,8 @@ class ComparePane(Vertical):
         table = RecordTable(SWEEP_ROWS, id="compared", what="compared", empty=with_keys(_EMPTY))
         yield RecordView("Compared builds (simulated; seconds measured)", table)
 
-    @property
-    def table(self) -> RecordTable:
-        """The builds."""
-        return self.query_one("#compared", RecordTable)
+    table = getters.query_one("#compared", RecordTable)
+    """The builds."""
 
     def clear(self) -> None:
         """Forget the builds: they are of another model."""

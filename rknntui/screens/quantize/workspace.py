@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
@@ -101,10 +101,8 @@ class Quantize(TableWorkspace):
     def on_mount(self) -> None:
         self.set_interval(1, self._tick)
 
-    @property
-    def findings(self) -> BuildFindings:
-        """What the build found."""
-        return self.query_one(BuildFindings)
+    findings = getters.query_one(BuildFindings)
+    """What the build found."""
 
     @property
     def job(self) -> JobView | None:

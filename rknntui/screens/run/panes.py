@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from textual import on
+from textual import getters, on
 from textual.containers import Horizontal
 
 from engine import not_finite, sanitize
@@ -70,10 +70,8 @@ class OutputsPane(Horizontal):
         top = RecordTable(LARGEST, id="top", what="top", empty="")
         yield RecordView("Largest values", top, id="top-view")
 
-    @property
-    def table(self) -> RecordTable[SimulatedOutput]:
-        """The outputs of the last run."""
-        return self.query_one("#outputs", RecordTable)
+    table = getters.query_one("#outputs", RecordTable)
+    """The outputs of the last run."""
 
     def take(self, outputs: Sequence[SimulatedOutput], label: str) -> None:
         """Show the outputs of a run; ``label`` is what kind of numbers they are."""
@@ -323,25 +321,17 @@ class Results(Views):
         yield MemoryPane(id="memory-pane")
         yield ComparePane(id="compare-pane")
 
-    @property
-    def outputs(self) -> OutputsPane:
-        """What came out."""
-        return self.query_one(OutputsPane)
+    outputs = getters.query_one(OutputsPane)
+    """What came out."""
 
-    @property
-    def timed(self) -> LayersPane:
-        """The times of the layers."""
-        return self.query_one(LayersPane)
+    timed = getters.query_one(LayersPane)
+    """The times of the layers."""
 
-    @property
-    def memory(self) -> MemoryPane:
-        """The memory of the board."""
-        return self.query_one(MemoryPane)
+    memory = getters.query_one(MemoryPane)
+    """The memory of the board."""
 
-    @property
-    def compared(self) -> ComparePane:
-        """The comparison of golden, simulator and board."""
-        return self.query_one(ComparePane)
+    compared = getters.query_one(ComparePane)
+    """The comparison of golden, simulator and board."""
 
     @property
     def table(self) -> RecordTable[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from textual import on
+from textual import getters, on
 from textual.app import ComposeResult
 
 from engine import sanitize
@@ -92,15 +92,11 @@ class Run(TableWorkspace):
         """The inputs and their files."""
         return self.inputs_pane.table
 
-    @property
-    def inputs_pane(self) -> InputsPane:
-        """The same with its caption."""
-        return self.query_one(InputsPane)
+    inputs_pane = getters.query_one(InputsPane)
+    """The same with its caption."""
 
-    @property
-    def results(self) -> Results:
-        """What came out, in four views."""
-        return self.query_one(Results)
+    results = getters.query_one(Results)
+    """What came out, in four views."""
 
     @property
     def outputs(self) -> RecordTable[SimulatedOutput]:
