@@ -76,7 +76,7 @@ async def test_a_picture_runs_with_its_largest_values_and_is_saved(
         assert workspace.results.run.as_compiled
         assert "quantized, reference, as compiled, simulated" in screen_text(app)
         await pilot.press("Y")
-        assert app.clipboard == f"{line} --arithmetic reference --as-compiled"
+        assert app.clipboard == f"{line} --as-compiled --arithmetic reference"
 
 
 @pytest.mark.long

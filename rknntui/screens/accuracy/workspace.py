@@ -22,7 +22,8 @@ from rknntui.screens.accuracy.guide import GuidePane
 from rknntui.screens.accuracy.panes import LayerPane, Ranking, ScorePane
 from rknntui.screens.accuracy.words import ask_inputs, start_folder
 from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.dialogs.dialogs import ask_user
+from rknntui.screens.dialogs.picker import PathPicker, ask_new_file
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.records import RecordTable
@@ -293,16 +294,14 @@ class Accuracy(TableWorkspace):
 
     def action_labels(self) -> None:
         """Choose labelled samples, then score them."""
-        from rknntui.screens.dialogs.picker import PathPicker
 
-        def chosen(path: str | None) -> None:
-            if path:
-                self.score.labels = path
-                self._score()
+        def chosen(path: str) -> None:
+            self.score.labels = path
+            self._score()
 
         title = "Labelled samples: a folder of classes (Ctrl+S), a list or an npz"
         start = self.score.labels or start_folder(self.session.recipe.get("dataset"))
-        self.app.push_screen(PathPicker(title, start, folders=True), chosen)
+        ask_user(self.app, PathPicker(title, start, folders=True), chosen)
 
     def _score(self) -> None:
         labels = self.score.labels

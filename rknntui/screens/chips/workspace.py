@@ -17,6 +17,7 @@ from rknntui.screens.chips.estimates import AS_IS, WHAT_IF, Answers, Want, ask_r
 from rknntui.screens.chips.listing import calibrate, show_facts
 from rknntui.screens.chips.panes import ChipViews, Shown
 from rknntui.screens.chips.words import command_line, top_facts
+from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
 
@@ -178,13 +179,7 @@ class Chips(TableWorkspace):
 
     def action_choose(self) -> None:
         """Choose the chip that is looked at."""
-        from rknntui.screens.dialogs.dialogs import ChoiceDialog
-
-        def chosen(name: str | None) -> None:
-            if name is not None:
-                self._look_at(name)
-
-        self.app.push_screen(ChoiceDialog("Chip", self.names, self.chip), chosen)
+        ask_user(self.app, ChoiceDialog("Chip", self.names, self.chip), self._look_at)
 
     def action_next_chip(self) -> None:
         """Look at the next chip."""

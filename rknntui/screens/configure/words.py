@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from engine import Finding, chips_with, sanitize
 from engine.wire.requests import RECIPE_SAVE, Saved, SaveParams
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.dialogs.dialogs import ChoiceDialog
-from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
+from rknntui.screens.dialogs.picker import PathPicker, ask_new_file
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.wrap import wrap_line
 
@@ -153,12 +153,11 @@ def choose(
     about = values_about(option, recipe)
     now = recipe.get(option.name, option.default)
 
-    def take(choice: str | None) -> None:
-        if choice is not None:
-            then({option.name: None if choice == UNSET else choice})
+    def take(choice: str) -> None:
+        then({option.name: None if choice == UNSET else choice})
 
     dialog = ChoiceDialog(option.name, tuple(about), UNSET if now is None else str(now), about)
-    app.push_screen(dialog, take)
+    ask_user(app, dialog, take)
 
 
 def values_about(option: Option, recipe: Mapping[str, object]) -> dict[str, str]:
@@ -202,14 +201,9 @@ def turned(option: Option, value: object, step: int) -> object:
 
 def load_recipe(workspace: Workspace) -> None:
     """Choose a recipe file and take its values."""
-    from rknntui.screens.dialogs.picker import PathPicker
-
-    def chosen(path: str | None) -> None:
-        if path:
-            workspace.workbench.open_path(path)
-
     start = workspace.session.recipe_path or str(Path.cwd()) + "/"
-    workspace.app.push_screen(PathPicker("Load a recipe (.yaml)", start), chosen)
+    picker = PathPicker("Load a recipe (.yaml)", start)
+    ask_user(workspace.app, picker, workspace.workbench.open_path)
 
 
 def save_recipe(workspace: Workspace) -> None:

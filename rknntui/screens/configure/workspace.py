@@ -24,7 +24,8 @@ from rknntui.screens.configure.words import (
     save_recipe,
     turned,
 )
-from rknntui.screens.dialogs.dialogs import remedies
+from rknntui.screens.dialogs.dialogs import ask_user, remedies
+from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.session.drafts import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
 from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
@@ -296,16 +297,13 @@ class Configure(Workspace):
             self.form.edit()
 
     def _pick(self, option: Option) -> None:
-        from rknntui.screens.dialogs.picker import PathPicker
-
-        def chosen(path: str | None) -> None:
-            if path:
-                self._change({option.name: path})
-                self._draw()
+        def chosen(path: str) -> None:
+            self._change({option.name: path})
+            self._draw()
 
         start = str(self.session.recipe.get(option.name) or "")
         picker = PathPicker(option.help, start, folders=option.name == "dataset")
-        self.app.push_screen(picker, chosen)
+        ask_user(self.app, picker, chosen)
 
     # -- actions ---------------------------------------------------------------------------------
 

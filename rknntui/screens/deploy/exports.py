@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine import CONTAINER_NOTE, human_bytes, sanitize
 from engine.wire.build import EXPORT, Exported, ExportForm, ExportParams
@@ -61,69 +62,15 @@ class BuildForm:
     suffix: str = ""
 
 
-FORMS = (
-    BuildForm(
-        ".rknn container",
-        "keep, simulate, inspect it",
-        "this program",
-        CONTAINER_NOTE,
-        "rknn",
-        suffix=".rknn",
-    ),
-    BuildForm(
-        "QDQ ONNX",
-        "hand it to other tools",
-        "CPU (ONNX Runtime)",
-        "An ONNX file with the quantization in the graph, as QuantizeLinear and DequantizeLinear "
-        "pairs. ONNX Runtime runs it; rknn-toolkit2 makes a model for an NPU from it, with "
-        "do_quantization=False. The view Compile does that for you.",
-        "onnx",
-        suffix="-qdq.onnx",
-    ),
-    BuildForm(
-        "int8 TFLite",
-        "the open NPU driver",
-        "CPU (TFLite), NPU",
-        "A TFLite file in int8 for the open NPU driver of mainline Linux (Mesa's Teflon), which "
-        "needs no software of the vendor; TFLite's interpreter runs it on every CPU. The vendor's "
-        "runtime does not take it.",
-        "tflite",
-        suffix="-int8.tflite",
-    ),
-    BuildForm(
-        "compiled .rknn",
-        "run it on an NPU",
-        "NPU of the chosen chips",
-        "The vendor's compiler makes the program of the NPU. It needs a toolkit of the vendor, "
-        "which the view Toolkits installs.",
-        view="Compile",
-    ),
-    BuildForm(
-        "segments",
-        "cut a long model into parts",
-        "as its file",
-        "A container, or a compiled model of generation 1, in segments: it computes the same, but "
-        "other work can run between two of them. Cut after layers that you name, or so that none "
-        "takes longer than a time (estimated).",
-        of_file="segments",
-    ),
-    BuildForm(
-        "encrypted .rknn",
-        "hide the weights",
-        "as its file",
-        "A container with a key of yours (AES-256-GCM; there is no way to open it without the "
-        "key), or a compiled model by the vendor's toolkit, whose runtime opens it by itself.",
-        of_file="encrypt",
-    ),
-    BuildForm(
-        "project",
-        "an application on a board",
-        "the board",
-        "A C++ or Python project that runs the compiled model on a board: preprocessing, "
-        "post-processing, build and run scripts, and data that its outputs are compared with.",
-        view="Code",
-    ),
-)
+def _declared() -> tuple[BuildForm, ...]:
+    """The rows of ``forms.csv``; the container's note is the engine's own."""
+    with (Path(__file__).parent / "forms.csv").open(encoding="utf-8", newline="") as lines:
+        rows: list[dict[str, Any]] = list(csv.DictReader(lines))
+    texts = ({**row, "format": row["format"] or None} for row in rows)
+    return tuple(BuildForm(**{**row, "about": row["about"] or CONTAINER_NOTE}) for row in texts)
+
+
+FORMS = _declared()
 
 
 class ExportPane(RecordView):

@@ -10,7 +10,7 @@ from textual import on
 from textual.binding import Binding
 from textual.widgets import Input, Static
 
-from rknntui.screens.dialogs.dialogs import Dialog
+from rknntui.screens.dialogs.dialogs import ConfirmDialog, Dialog, ask_user
 from rknntui.widgets.entries import PathInput, expanded
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.strips import shorten
@@ -214,21 +214,15 @@ def ask_new_file(
         then: called with the path and whether replacing was allowed.
         folder: whether a folder is meant; it counts as taken when it has something in it.
     """
-    from rknntui.screens.dialogs.picker import PathPicker
 
-    def chosen(path: str | None) -> None:
-        if path is not None:
-            taken = [path] if is_taken(Path(path)) else []
-            ask_overwrite(app, taken, lambda force: then(path, force))
+    def chosen(path: str) -> None:
+        ask_overwrite(app, [path] * is_taken(Path(path)), lambda force: then(path, force))
 
-    picker = PathPicker(title, str(start), folders=folder, new=True)
-    app.push_screen(picker, chosen)
+    ask_user(app, PathPicker(title, str(start), folders=folder, new=True), chosen)
 
 
 def ask_overwrite(app: App[None], taken: Sequence[str], then: Callable[[bool], None]) -> None:
     """Ask before files are replaced; ``then`` is told whether any are, and not called where not."""
-    from rknntui.screens.dialogs.dialogs import ConfirmDialog
-
     if not taken:
         then(False)
         return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from engine import sanitize
 from rknntui.keys.text import key_text
+from rknntui.screens.dialogs.dialogs import ChoiceDialog, PromptDialog, ask_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -355,8 +356,6 @@ class LayerEdits:
 
 def ask_dtype(app: App[None], edits: LayerEdits, rows: Sequence[LayerRow]) -> None:
     """Choose among the dtypes that all of the rows have."""
-    from rknntui.screens.dialogs.dialogs import ChoiceDialog
-
     if not rows:
         return
     choices = [d for d in rows[0].choices if all(d in row.choices for row in rows)]
@@ -364,19 +363,16 @@ def ask_dtype(app: App[None], edits: LayerEdits, rows: Sequence[LayerRow]) -> No
     if base not in choices:
         choices.insert(0, base)
 
-    def take(dtype: str | None) -> None:
-        if dtype is not None:
-            edits.ask_for(with_dtype(layers, rows, dtype))
+    def take(dtype: str) -> None:
+        edits.ask_for(with_dtype(layers, rows, dtype))
 
     what = f"{len(rows)} layers" if len(rows) > 1 else sanitize(rows[0].id, 40)
     now = layers.get(rows[0].id, base)
-    app.push_screen(ChoiceDialog(f"Dtype of {what}", choices, now), take)
+    ask_user(app, ChoiceDialog(f"Dtype of {what}", choices, now), take)
 
 
 def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, object] | None) -> None:
     """Ask for the range of the layer of a record."""
-    from rknntui.screens.dialogs.dialogs import PromptDialog
-
     if record is None or record["minimum"] is None:
         app.notify("This layer is not quantized, so it has no range.", severity="warning")
         return
@@ -387,10 +383,9 @@ def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, object] | 
         app.notify(f"{asked} has no range; {back}", severity="warning")
         return
 
-    def take(text: str | None) -> None:
-        if text is not None:
-            edits.set_range(layer, parse_range(text))
+    def take(text: str) -> None:
+        edits.set_range(layer, parse_range(text))
 
     question = f"{sanitize(layer, 60)}: minimum and maximum; empty: as calibrated"
     now = f"{record['minimum']:.6g} {record['maximum']:.6g}"
-    app.push_screen(PromptDialog("Range", question, now, problem_of_range), take)
+    ask_user(app, PromptDialog("Range", question, now, problem_of_range), take)

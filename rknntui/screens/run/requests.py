@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict
 
 from engine import sanitize
 from engine.wire.board import LiveParams, MemoryParams, RunParams
 from engine.wire.build import SimulateParams
+from engine.wire.codec import encode
 from engine.wire.compare import CompareParams
 from engine.wire.devices import CORES, DEVICES_LIST, DeviceListParams, Listing
+from engine.wire.flags import words_of
 from engine.wire.names import ARITHMETICS
-from rknntui.keys.commandline import command_for
+from rknntui.keys.commandline import command_with
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.words import start_folder
-from rknntui.screens.dialogs.dialogs import ChoiceDialog
+from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
+from rknntui.screens.dialogs.picker import PathPicker
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
-
-_VERBS = {"Outputs": "run", "Layers": "run", "Memory": "memory", "Compare": "compare"}
 
 
 class _Model(TypedDict):
@@ -56,12 +57,6 @@ class Simulator:
     def name(self) -> str:
         """In the list of targets, and on the line on top."""
         return ", ".join(("simulator", *self.words))
-
-    @property
-    def flags(self) -> list[str]:
-        """Of the command line."""
-        words = ["--arithmetic", self.arithmetic] if self.arithmetic != "integer" else []
-        return [*words, "--as-compiled"] if self.as_compiled else words
 
 
 SIMULATORS = tuple(
@@ -178,42 +173,28 @@ class Subject:
             view: that is shown.
             files: name of an input -> path; a comparison has a sample of its own without them.
         """
-        names = [value.name for value in self.session.inputs]
-        verb = "simulate" if self.board is None else _VERBS[view]
-        takes_files = verb in ("simulate", "run") or (
-            verb == "compare" and set(names) <= set(files)
-        )
-        inputs = [files.get(name, "FILE") for name in names] if takes_files else []
-        about = self._verb(verb)
-        if not about:
-            return []
-        words = [*about, *(word for path in inputs for word in ("--input", path))]
-        if verb == "simulate":
-            return [*words, *self.simulator.flags]
-        if verb != "run":
-            return words
-        cores = ["--cores", self.cores] if self.cores != "auto" else []
-        return [*words, *cores, *(["--layers"] if view == "Layers" else [])]
-
-    def _verb(self, verb: str) -> list[str]:
-        """The verb, what it is about, and the board."""
+        session, names = self.session, [value.name for value in self.session.inputs]
+        inputs = tuple(files.get(name, "FILE") for name in names)
         if self.board is None:
-            return command_for(verb, self.session)
-        words = command_for(verb, self.session) if verb == "compare" else self._on_board(verb)
-        if not words:
-            return []
-        compiled = verb == "compare" and self.compiled is not None
-        file = ["--compiled", str(self.compiled)] if compiled else []
-        return [*words, "--device", self.board, *file]
+            request = self.simulation(inputs, SimulateParams.top, None, False)
+            return command_with("simulate", session, request)
+        if view == "Compare":
+            return command_with(
+                "compare", session, self.comparison(inputs if set(names) <= set(files) else None)
+            )
+        if view == "Memory":
+            return self._on_board("memory", self.memory())
+        return self._on_board("run", self.run(inputs, RunParams.top, layers=view == "Layers"))
 
-    def _on_board(self, verb: str) -> list[str]:
+    def _on_board(self, verb: str, request: RunParams | MemoryParams) -> list[str]:
         """The verb and what runs there: a file, with the recipe that names its layers."""
         session, file = self.session, self.model["path"]
         recipe = None if session.dirty or session.container is not None else session.recipe_path
+        words = words_of(type(request), encode(request))
         if file is None:
-            return [] if recipe is None else ["rknntui", verb, recipe]
+            return [] if recipe is None else ["rknntui", verb, recipe, *words]
         build = ["--build", recipe] if recipe is not None and verb == "run" else []
-        return ["rknntui", verb, file, *build]
+        return ["rknntui", verb, file, *build, *words]
 
 
 def _simulator(asked: Values) -> Simulator:
@@ -276,15 +257,12 @@ def ask_target(
         if not boards:
             about[SIMULATORS[0].name] += f". {_no_board(listing)}"
 
-        def chosen(choice: str | None) -> None:
-            if choice in named:
-                then(None, named[choice])
-            elif choice is not None:
-                then(choice, simulator)
+        def chosen(choice: str) -> None:
+            then(*((None, named[choice]) if choice in named else (choice, simulator)))
 
         start = now or session.board or simulator.name
         dialog = ChoiceDialog("Run on", list(about), now or simulator.name, about, start)
-        workspace.app.push_screen(dialog, chosen)
+        ask_user(workspace.app, dialog, chosen)
 
     ssh = workspace.session.ssh_boards
     workspace.ask(DEVICES_LIST, DeviceListParams(ssh, start_server=True), listed)
@@ -292,25 +270,14 @@ def ask_target(
 
 def ask_compiled(workspace: Workspace, now: str | None, then: Callable[[str], None]) -> None:
     """Ask for a compiled model; ``now`` is the one that was chosen before."""
-    from rknntui.screens.dialogs.picker import PathPicker
-
-    def chosen(path: str | None) -> None:
-        if path is not None:
-            then(path)
-
     start = now or start_folder(workspace.session.recipe.get("model"))
     title = "Compiled model for the board (.rknn)"
-    workspace.app.push_screen(PathPicker(title, start), chosen)
+    ask_user(workspace.app, PathPicker(title, start), then)
 
 
 def ask_cores(workspace: Workspace, now: str, then: Callable[[Cores], None]) -> None:
     """Ask for the cores that run the model; those that a chip does not have are refused there."""
-
-    def chosen(cores: str | None) -> None:
-        if cores is not None:
-            then(cast("Cores", cores))
-
-    workspace.app.push_screen(ChoiceDialog("NPU cores", CORES, now, _CORES_ABOUT), chosen)
+    ask_user(workspace.app, ChoiceDialog("NPU cores", CORES, now, _CORES_ABOUT), then)
 
 
 def _no_board(listing: Listing) -> str:
