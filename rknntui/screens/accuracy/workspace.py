@@ -17,7 +17,7 @@ from engine.wire.guide import GUIDE, Answer, GuideParams
 from engine.wire.method import Task
 from engine.wire.model import LAYER, LayerParams
 from rknntui.keys.commandline import command_for, job_flags
-from rknntui.links import GoToCost, GoToLayer, GoToNode, Link
+from rknntui.links import GoToLayer, Link
 from rknntui.screens.accuracy.guide import GuidePane
 from rknntui.screens.accuracy.panes import LayerPane, Ranking, ScorePane
 from rknntui.screens.accuracy.words import ask_inputs, start_folder
@@ -234,15 +234,10 @@ class Accuracy(TableWorkspace):
         elif self.session.running is not None:
             self.workbench.ask_to_stop(self.session.running)
 
-    def action_node(self) -> None:
-        """Show the layer in the optimised graph."""
-        if self.layer_pane.node:
-            self.post_message(GoToNode(self.layer_pane.node))
-
-    def action_cost(self) -> None:
-        """Show the layer in Chips."""
-        if self.table.record is not None:
-            self.post_message(GoToCost(str(self.table.record["name"])))
+    def linked_layer(self, method: str) -> str:
+        if method == "node":
+            return self.layer_pane.node
+        return "" if self.table.record is None else str(self.table.record["name"])
 
     # -- actions ---------------------------------------------------------------------------------
 

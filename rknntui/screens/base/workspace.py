@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from rknntui.keys.actions import REGISTRY, bindings
 from rknntui.keys.text import key_text, with_keys
+from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode, RunAction
 from rknntui.workspaces import CLASSES
 
 if TYPE_CHECKING:
@@ -247,6 +248,49 @@ class Workspace(Container):
     def change_recipe(self, changes: dict[str, object]) -> None:
         """Change options of the recipe; undo takes it back."""
         self.session.set_values(changes)
+
+    # -- leading to other workspaces ---------------------------------------------------------------
+
+    def linked_layer(self, method: str) -> str:
+        """The name of the layer that a link of that action leads to; empty for none."""
+        return ""
+
+    def _lead(self, method: str, link: Callable[[str], Link]) -> None:
+        """Follow a link to the layer; where there is none, say why."""
+        if layer := self.linked_layer(method):
+            self.post_message(link(layer))
+        elif why := self.disabled_reason(method):
+            self.notify(f"Not now: {why}", severity="warning", markup=False)
+
+    def action_node(self) -> None:
+        """Show the layer in the optimised graph."""
+        self._lead("node", GoToNode)
+
+    def action_drill(self) -> None:
+        """Show the histograms of the layer in Accuracy."""
+        self._lead("drill", GoToLayer)
+
+    def action_dtypes(self) -> None:
+        """Show the layer in Hybrid."""
+        self._lead("dtypes", GoToDtype)
+
+    def action_cost(self) -> None:
+        """Show the estimate of the layer in Chips."""
+        self._lead("cost", GoToCost)
+
+    def action_build(self) -> None:
+        """Go to Quantize and build there."""
+        self.post_message(RunAction("quantize.build"))
+
+    def action_export(self) -> None:
+        """Show the forms of a build in Deploy."""
+        self.post_message(GoToDeploy("Export"))
+
+    def action_compile(self) -> None:
+        """Compile the build in Deploy."""
+        self.post_message(GoToDeploy("Compile"))
+
+    # -- copying -----------------------------------------------------------------------------------
 
     def action_copy(self) -> None:
         """Copy the data of the view."""

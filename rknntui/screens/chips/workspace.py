@@ -10,7 +10,7 @@ from textual import getters, on
 from textual.app import ComposeResult
 
 from engine.wire.cost import EstimateParams
-from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode
+from rknntui.links import GoToCost, GoToDeploy
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.base.views import Views
 from rknntui.screens.chips.estimates import AS_IS, WHAT_IF, Answers, Want, ask_report, checked
@@ -249,27 +249,12 @@ class Chips(TableWorkspace):
             text = f"{name} is no layer of its own on {self.chip}: it is fused or removed there."
             self.notify(text, markup=False)
 
-    def action_node(self) -> None:
-        """Show the layer in the optimised graph."""
-        self._link(GoToNode)
-
-    def action_drill(self) -> None:
-        """Show the histograms of the layer in Accuracy."""
-        self._link(GoToLayer)
-
-    def action_dtypes(self) -> None:
-        """Show the layer in Hybrid."""
-        self._link(GoToDtype)
-
     def action_compile(self) -> None:
         """Compile for the chip in Deploy."""
         self.post_message(GoToDeploy("Compile", self.chip))
 
-    def _link(self, kind: type[GoToNode] | type[GoToLayer] | type[GoToDtype]) -> None:
-        if layer := self.views.layer_id:
-            self.post_message(kind(layer))
-        else:
-            self.notify("Not now: no layer is under the cursor.", severity="warning")
+    def linked_layer(self, method: str) -> str:
+        return self.views.layer_id
 
     # -- what the shell asks ---------------------------------------------------------------------
 

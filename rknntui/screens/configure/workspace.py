@@ -13,7 +13,7 @@ from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
 from engine.wire.requests import RECIPE_LOAD, VALIDATE, AtPath, Checked, LoadedRecipe, OfRecipe
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
-from rknntui.links import GoTo, GoToOption, Link, RunAction
+from rknntui.links import GoTo, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.configure.words import (
     choose,
@@ -363,10 +363,6 @@ class Configure(Workspace):
     def _issue_chosen(self, event: Rows.Chosen) -> None:
         if event.index < len(self._issue_options):
             self.focus_option(self._issue_options[event.index])
-
-    def action_build(self) -> None:
-        """Go to Quantize and build there."""
-        self.post_message(RunAction("quantize.build"))
 
     def copy_text(self) -> str:
         option = self.form.rows.option

@@ -27,7 +27,7 @@ from engine.wire.dataset import (
 )
 from engine.wire.project_tables import SAMPLES
 from rknntui.keys.text import key_text, with_keys
-from rknntui.links import GoToOption, RunAction
+from rknntui.links import GoToOption
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dataset.words import DatasetFiles, channel_lines, facts_text
 from rknntui.session.messages import RecipeChanged
@@ -333,10 +333,6 @@ class DatasetWorkspace(TableWorkspace):
     def action_configure(self) -> None:
         """Go to mean_values."""
         self.post_message(GoToOption("mean_values"))
-
-    def action_build(self) -> None:
-        """Go to Quantize and build there."""
-        self.post_message(RunAction("quantize.build"))
 
     def copy_text(self) -> str:
         record = self.table.record

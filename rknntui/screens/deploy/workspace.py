@@ -15,7 +15,7 @@ from engine.wire.compile import COMPILE, CompiledModels, CompileParams
 from engine.wire.cost import COST_CHIPS, ChipsParams
 from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
 from engine.wire.segments import Segments
-from rknntui.links import GoToCompiled, GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode
+from rknntui.links import GoToCompiled, GoToDeploy
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.base.views import Views
 from rknntui.screens.deploy import words
@@ -375,29 +375,8 @@ class Deploy(TableWorkspace):
         if (compiled := self.targets.result) is not None:
             self.post_message(GoToCompiled(compiled.path))
 
-    def action_node(self) -> None:
-        """Show the layer in the optimised graph."""
-        self._link(GoToNode)
-
-    def action_drill(self) -> None:
-        """Show the histograms of the layer in Accuracy."""
-        self._link(GoToLayer)
-
-    def action_dtypes(self) -> None:
-        """Show the layer in Hybrid."""
-        self._link(GoToDtype)
-
-    def action_cost(self) -> None:
-        """Show the estimate of the layer in Chips."""
-        self._link(GoToCost)
-
-    def _link(
-        self, kind: type[GoToNode] | type[GoToLayer] | type[GoToDtype] | type[GoToCost]
-    ) -> None:
-        if layer := self.views.layer_rows.layer_id:
-            self.post_message(kind(layer))
-        else:
-            self.notify("Not now: no layer of the build is under the cursor.", severity="warning")
+    def linked_layer(self, method: str) -> str:
+        return self.views.layer_rows.layer_id
 
     # -- what the shell asks ---------------------------------------------------------------------
 

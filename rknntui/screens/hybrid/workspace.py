@@ -27,7 +27,7 @@ from engine.wire.layers import HYBRID
 from engine.wire.requests import ModelTarget
 from rknntui.keys.commandline import command_for, command_with
 from rknntui.keys.text import key_text
-from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode, RunAction
+from rknntui.links import GoToDtype
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.hybrid import panes
 from rknntui.screens.hybrid.panes import LayerEdits, LiveEffect, ask_dtype, ask_range
@@ -391,25 +391,11 @@ class Hybrid(TableWorkspace):
             )
             self.bar.choose("Layers")
 
-    def action_drill(self) -> None:
-        """Show the layer's histograms in Accuracy."""
-        if self.chosen is not None:
-            self.post_message(GoToLayer(self.chosen))
-
-    def action_node(self) -> None:
-        """Show the layer in the optimised graph."""
+    def linked_layer(self, method: str) -> str:
         figures = self.table.figures
-        if figures is not None and figures.choice is not None:
-            self.post_message(GoToNode(figures.choice.node))
-
-    def action_cost(self) -> None:
-        """Show the layer in Chips."""
-        if self.chosen is not None:
-            self.post_message(GoToCost(self.chosen))
-
-    def action_compile(self) -> None:
-        """Compile the build in Deploy."""
-        self.post_message(GoToDeploy("Compile"))
+        if method == "node" and figures is not None:
+            return "" if figures.choice is None else figures.choice.node
+        return self.chosen or ""
 
     def arrive(self, link: Link) -> None:
         if isinstance(link, GoToDtype):
@@ -430,10 +416,6 @@ class Hybrid(TableWorkspace):
         """Back to the layers; a running job is asked about."""
         if self.session.running is not None:
             self.workbench.ask_to_stop(self.session.running)
-
-    def action_build(self) -> None:
-        """Go to Quantize and build there."""
-        self.post_message(RunAction("quantize.build"))
 
     def copy_text(self) -> str:
         return self.record_text()

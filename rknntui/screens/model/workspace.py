@@ -13,7 +13,7 @@ from textual import getters, on
 from textual.containers import Horizontal, Vertical
 
 from rknntui.arguments import source_options
-from rknntui.links import GoToCost, GoToNode, GoToOption, Link
+from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.model.panes import DetailPane
 from rknntui.screens.model.words import SourceLoad
@@ -229,11 +229,9 @@ class ModelWorkspace(Workspace):
     def _chosen_node(self) -> None:
         self.detail.focus()
 
-    def action_cost(self) -> None:
-        """Show the node under the cursor in Chips."""
+    def linked_layer(self, method: str) -> str:
         entry = self.graph.entry
-        if entry is not None and entry.kind == "node":
-            self.post_message(GoToCost(self.graph.nodes[entry.at][0]))
+        return self.graph.nodes[entry.at][0] if entry is not None and entry.kind == "node" else ""
 
     # -- search ------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from engine.wire.requests import ModelTarget
 from engine.wire.sweep import SWEEP, Sweep
 from rknntui.keys.commandline import command_for, job_command
 from rknntui.keys.text import with_keys
-from rknntui.links import GoTo, GoToDeploy, GoToLayer, GoToNode, GoToOption
+from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.quantize import words
 from rknntui.screens.quantize.panes import BuildStarter, ComparePane
@@ -318,14 +318,6 @@ class Quantize(TableWorkspace):
             self.session.set_values(record["values"])
             keys = with_keys("{app.undo} undoes it, {quantize.build} builds.")
             self.notify(f"Applied to the recipe: {record['title']}. {keys}")
-
-    def action_export(self) -> None:
-        """Show the forms of a build in Deploy."""
-        self.post_message(GoToDeploy("Export"))
-
-    def action_compile(self) -> None:
-        """Compile the build in Deploy."""
-        self.post_message(GoToDeploy("Compile"))
 
     @on(Rows.Chosen, "#summary")
     def _summary_chosen(self) -> None:

@@ -14,7 +14,7 @@ from engine.wire.build import SIMULATE, Simulated
 from engine.wire.compare import COMPARE_BOARD, Comparison
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from rknntui.keys.text import key_text
-from rknntui.links import GoToCompiled, GoToDeploy, GoToLayer, GoToNode
+from rknntui.links import GoToCompiled
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.screens.run import words
@@ -205,17 +205,12 @@ class Run(TableWorkspace):
     def _view_changed(self) -> None:
         self.screen.refresh_bindings()
 
-    def action_node(self) -> None:
-        """Show the layer in the optimised graph."""
-        self.post_message(GoToNode(self.results.layer_id))
+    def linked_layer(self, method: str) -> str:
+        return self.results.layer_id
 
     @on(Rows.Chosen, "#layer-times, #compared")
-    def action_drill(self) -> None:
-        """Show the histograms of the layer in Accuracy."""
-        if why := self.disabled_reason("drill"):
-            self.notify(f"Not now: {why}", severity="warning", markup=False)
-        else:
-            self.post_message(GoToLayer(self.results.layer_id))
+    def _open_layer(self) -> None:
+        self.action_drill()
 
     # -- target ----------------------------------------------------------------------------------
 
@@ -363,10 +358,6 @@ class Run(TableWorkspace):
         """Choose a folder, run, and write each output there as npy."""
         start = Path.cwd() / "outputs"
         ask_new_file(self.app, "Folder for the outputs (Ctrl+S)", start, self._run, folder=True)
-
-    def action_export(self) -> None:
-        """Show the forms of a build in Deploy."""
-        self.post_message(GoToDeploy("Export"))
 
     # -- what the shell asks ---------------------------------------------------------------------
 
