@@ -17,8 +17,8 @@ from rknntui.keys.text import key_text
 from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
-from rknntui.session import ui_state
-from rknntui.session.drafts import Drafts, drafts_folder
+from rknntui.session import kept
+from rknntui.session.kept import Drafts, drafts_folder
 from rknntui.session.messages import JobChanged, KeysChanged, ProblemsChanged, WorkerChanged
 from rknntui.session.state import Session
 from rknntui.stopping import Stopping
@@ -84,7 +84,7 @@ class Workbench(QuietCrashApp):
         super().__init__()
         self._first = path, recipe, options
         self._state_kept = state_kept
-        self._state: dict[str, object] = ui_state.load() if state_kept else {}
+        self._state: dict[str, object] = kept.load_state() if state_kept else {}
         self._guard = Guard(self.leave, self._last_words)
         self._switching = asyncio.Lock()
         self.leaving = False
@@ -93,7 +93,7 @@ class Workbench(QuietCrashApp):
         self.bridge = Bridge(self.session, self.publish, self.show_error)
         self.current = "model"
         self.visited: dict[str, Workspace] = {}
-        self.memory = ui_state.opened_groups(self._state)
+        self.memory = kept.opened_groups(self._state)
         self.opener = Opener(self)
         self.output = Output(self, self.show_error)
         self.stopping = Stopping(self, self.session, self.bridge, self.leave)
@@ -435,7 +435,7 @@ class Workbench(QuietCrashApp):
         if self._state_kept:
             theme = self.theming.remembered
             state = {"workspace": self.current, "theme": theme, "views": self.memory}
-            ui_state.save({**state, **self.session.to_json()})
+            kept.save_state({**state, **self.session.to_json()})
 
     def _last_words(self) -> None:
         """Before the process is ended the hard way, in a thread of the guard's.

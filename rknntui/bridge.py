@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rknntui.keys.commandline import read_record
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import WorkerChanged
-from rknntui.session.results import read_record
 from rknntui.worker_places import MAIN, in_background, place_of
 
 if TYPE_CHECKING:

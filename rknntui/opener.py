@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rknntui.keys.text import key_text
-from rknntui.session.drafts import draft_of, told
+from rknntui.session.kept import draft_of, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

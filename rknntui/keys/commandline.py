@@ -1,4 +1,4 @@
-"""The command line that does the same as a workspace or a job: a verb, a target and flags."""
+"""Methods of the wire by name: the command line that does the same, and the record of a result."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from engine.wire.flags import command_of, recipe_words, words_of
 from engine.wire.method import Method
 
 if TYPE_CHECKING:
+    from engine import JsonObject
     from rknntui.session.state import Session
 
 
@@ -23,6 +24,16 @@ def methods() -> dict[str, Method[Any, Any]]:
     names = (f"engine.wire.{module.name}" for module in iter_modules(engine.wire.__path__))
     values = (value for name in names for value in vars(import_module(name)).values())
     return {value.name: value for value in values if isinstance(value, Method)}
+
+
+def read_record(method: str, data: JsonObject) -> object:
+    """The record of a job's result; plain data where no method of the wire has that name.
+
+    Raises:
+        WorkerError: it is not of that type, as in a damaged or older history.
+    """
+    task = methods().get(method)
+    return data if task is None else task.read(data)
 
 
 def command_for(verb: str, session: Session) -> list[str]:

@@ -13,14 +13,14 @@ from engine import EngineError, SeveralFilesError
 from engine.wire.model import OPEN, SNIFF, ModelView
 from engine.wire.requests import RECIPE_LOAD, AtPath, ModelTarget
 from rknntui.arguments import source_options
-from rknntui.session.drafts import Values, draft_of
+from rknntui.keys.commandline import read_record
 from rknntui.session.job_view_model import JobView
-from rknntui.session.results import read_record
+from rknntui.session.kept import Values, draft_of
 from rknntui.session.state import BUILT, RESULTS
 
 if TYPE_CHECKING:
     from rknntui.bridge import Bridge
-    from rknntui.session.drafts import Draft
+    from rknntui.session.kept import Draft
     from rknntui.session.state import Session
 
 HISTORY = 50

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from textual.message import Message
 
 from engine.wire.names import VENDOR_KINDS
-from rknntui.session.drafts import STEPS, Draft, Drafts, Values
 from rknntui.session.job_view_model import JobView
+from rknntui.session.kept import STEPS, Draft, Drafts, Values
 from rknntui.session.messages import (
     BoardChosen,
     BuildFinished,

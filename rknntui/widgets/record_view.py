@@ -14,8 +14,8 @@ from engine import escaped
 from engine.wire.codec import encode
 from engine.wire.table import Table
 from rknntui.tables import delimited
+from rknntui.widgets.one_line import SearchLine
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.search import SearchLine
 
 
 class RecordView(Vertical):

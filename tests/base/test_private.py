@@ -61,9 +61,9 @@ def test_state_and_cache_are_private_whatever_the_umask(
     recorder.start("hybrid.effect", "t", {})
     recorder.end("done", result={})
     log_crash(ValueError("x"))
-    from rknntui.session import ui_state
+    from rknntui.session import kept
 
-    ui_state.save({"theme": "dark"})
+    kept.save_state({"theme": "dark"})
     StageCache().put("load", "k", {"a": b"b"})
     assert (state_folder() / "confirmed-code.json").exists()
     assert (state_folder() / "interface.json").exists()

@@ -15,7 +15,7 @@ from rknntui.app import Workbench
 from rknntui.screens.accuracy.words import clipped
 from rknntui.screens.accuracy.workspace import Accuracy
 from rknntui.screens.run.words import compared_lines
-from rknntui.widgets.histogram_chart import Histogram, bars, rebinned
+from rknntui.widgets.charts import Histogram, bars, rebinned
 from tests.tui.board_answers import comparison
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, press_text, shown, write_recipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from rknntui.widgets.facts_line import Fact, fit_facts
+from rknntui.widgets.one_line import Fact, fit_facts
 
 FACTS = (
     Fact("3 of 73 layers changed"),

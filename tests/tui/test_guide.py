@@ -13,8 +13,7 @@ from engine.wire.guide import Answer, NextStep, Step, StepFinding
 from engine.wire.model import RangeRow
 from engine.wire.sweep import SweepParams
 from rknntui.app import Workbench
-from rknntui.screens.accuracy.guide import step_lines
-from rknntui.screens.accuracy.panes import ScorePane
+from rknntui.screens.accuracy.panes import ScorePane, step_lines
 from rknntui.screens.accuracy.workspace import Accuracy
 from rknntui.screens.quantize.panes import ComparePane
 from rknntui.screens.quantize.workspace import Quantize

@@ -39,8 +39,8 @@ from rknntui.screens.hybrid.words import edit_values, facts, output_lines
 from rknntui.screens.hybrid.workspace import Hybrid
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded
-from rknntui.widgets.curve_chart import CurveChart, Series
-from rknntui.widgets.facts_line import fit_facts
+from rknntui.widgets.charts import CurveChart, Series
+from rknntui.widgets.one_line import fit_facts
 from tests.tui.conftest import residual_model, screen_text, until
 from tests.tui.flow import grey_keys, press_text, read_form, shown, write_recipe
 

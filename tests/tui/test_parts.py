@@ -21,14 +21,12 @@ from rknntui.links import GoToOption
 from rknntui.screens.accuracy.panes import LayerPane
 from rknntui.screens.hybrid.panes import LayerEdits
 from rknntui.screens.hybrid.words import OwnErrors
-from rknntui.screens.model.panes import DetailPane
-from rknntui.screens.model.words import SourceLoad
-from rknntui.screens.quantize.panes import BuildStarter
-from rknntui.screens.quantize.words import BuildFindings
+from rknntui.screens.model.panes import DetailPane, SourceLoad
+from rknntui.screens.quantize.panes import BuildFindings, BuildStarter
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
 from rknntui.session.state import Session
-from rknntui.widgets.histogram_chart import HistogramChart
+from rknntui.widgets.charts import HistogramChart
 from rknntui.widgets.line_list import TextRows
 from rknntui.workspaces import load_all
 from tests.tui.flow import model_view

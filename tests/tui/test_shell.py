@@ -21,7 +21,7 @@ from rknntui.keys.keymap import conflicts, indistinct
 from rknntui.screens.chips.panes import ChipViews
 from rknntui.screens.deploy.panes import DeployViews
 from rknntui.screens.run.panes import Results
-from rknntui.session import ui_state
+from rknntui.session import kept
 from rknntui.workspaces import WORKSPACES, keys_of, load, load_all
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
@@ -333,7 +333,7 @@ def test_texts_of_the_state_file_are_cleaned(own_home: Path) -> None:
     state.mkdir(parents=True)
     hurt = {"a\x9b31m": ["b\u202e\nc\x7f", 1, None, {"d": "e\x1b[2J"}]}
     (state / "interface.json").write_text(json.dumps({"version": 1, "views": hurt}))
-    assert ui_state.load()["views"] == {"a31m": ["b\nc", 1, None, {"d": "e[2J"}]}
+    assert kept.load_state()["views"] == {"a31m": ["b\nc", 1, None, {"d": "e[2J"}]}
 
 
 @pytest.mark.usefixtures("no_engine")

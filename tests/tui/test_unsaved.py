@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from rknntui.app import Workbench
-from rknntui.session.drafts import KEPT, Draft, Drafts, drafts_folder
+from rknntui.session.kept import KEPT, Draft, Drafts, drafts_folder
 from tests.tui.conftest import residual_model, settle, until
 
 SIZE = (100, 30)

@@ -18,16 +18,14 @@ from engine.wire.method import Task
 from engine.wire.model import LAYER, LayerParams
 from rknntui.keys.commandline import command_for, job_flags
 from rknntui.links import GoToLayer, Link
-from rknntui.screens.accuracy.guide import GuidePane
-from rknntui.screens.accuracy.panes import LayerPane, Ranking, ScorePane
+from rknntui.screens.accuracy.panes import GuidePane, LayerPane, Ranking, ScorePane
 from rknntui.screens.accuracy.words import ask_inputs, start_folder
-from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker, ask_new_file
-from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import FactsLine, ViewBar
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
     from rknntui.session.messages import BuildFinished, JobChanged, JobEnded, ResultFound

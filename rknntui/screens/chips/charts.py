@@ -14,7 +14,7 @@ from textual.message import Message
 
 from engine import human_bytes
 from engine.wire.layers import ROOFLINE, layer_rows
-from rknntui.widgets.histogram_chart import Chart
+from rknntui.widgets.charts import Chart
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.records import RecordTable

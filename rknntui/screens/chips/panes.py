@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from engine.wire.cost import ChipEstimate
-    from engine.wire.table import Meaning, Table
+    from engine.wire.table import Meaning
     from rknntui.screens.chips.estimates import Answers, Want
-    from rknntui.widgets.records import RecordTable
     from rknntui.widgets.strips import Line
 
 # The memory of a model on a chip: over time, and which tensors are in it.

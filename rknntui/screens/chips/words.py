@@ -14,11 +14,11 @@ from engine.wire.table import since
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
 from rknntui.screens.chips.estimates import scenario_words
-from rknntui.widgets.facts_line import Fact
+from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates, WhatIf
+    from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates
     from engine.wire.layers import LayerFigures
     from engine.wire.table import Record
     from rknntui.screens.chips.estimates import Want

@@ -11,15 +11,14 @@ from textual.app import ComposeResult
 
 from engine.wire.cost import EstimateParams
 from rknntui.links import GoToCost, GoToDeploy
-from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.base.views import Views
+from rknntui.screens.base.views import TableWorkspace, Views
 from rknntui.screens.chips.estimates import AS_IS, WHAT_IF, Answers, Want, ask_report, checked
 from rknntui.screens.chips.listing import calibrate, show_facts
 from rknntui.screens.chips.panes import ChipViews, Shown
 from rknntui.screens.chips.words import command_line, top_facts
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
-from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import FactsLine
 
 if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate, Estimates, WhatIf

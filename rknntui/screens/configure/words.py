@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from engine import Option
     from rknntui.screens.base.workspace import Workspace
-    from rknntui.session.drafts import Values
+    from rknntui.session.kept import Values
     from rknntui.widgets.strips import Line
 
 _HOW = {

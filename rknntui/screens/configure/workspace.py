@@ -26,11 +26,10 @@ from rknntui.screens.configure.words import (
 )
 from rknntui.screens.dialogs.dialogs import ask_user, remedies
 from rknntui.screens.dialogs.picker import PathPicker
-from rknntui.session.drafts import Values
+from rknntui.session.kept import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
 from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
-from rknntui.widgets.line_list import Rows, TextRows
-from rknntui.widgets.side_pane import SidePane
+from rknntui.widgets.line_list import Rows, SidePane, TextRows
 
 _CHECK_SECONDS = 0.25
 _EDITS = ("edit", "build")

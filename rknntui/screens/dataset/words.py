@@ -14,7 +14,7 @@ from engine.wire.dataset import DATASET_MAKE, Made, MakeParams
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
 from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, is_taken
 from rknntui.screens.dialogs.request import Form
-from rknntui.widgets.facts_line import Fact
+from rknntui.widgets.one_line import Fact
 
 if TYPE_CHECKING:
     from collections.abc import Callable

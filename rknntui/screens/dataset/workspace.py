@@ -28,12 +28,12 @@ from engine.wire.dataset import (
 from engine.wire.project_tables import SAMPLES
 from rknntui.keys.text import key_text, with_keys
 from rknntui.links import GoToOption
-from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dataset.words import DatasetFiles, channel_lines, facts_text
 from rknntui.session.messages import RecipeChanged
-from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.findings import FindingRows
 from rknntui.widgets.line_list import Rows, TextRows
+from rknntui.widgets.one_line import FactsLine
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.thumbnail import Thumbnail

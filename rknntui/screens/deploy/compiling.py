@@ -26,8 +26,6 @@ from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from engine.wire.codec import Values
     from engine.wire.cost import ChipFacts
     from engine.wire.vendor import ToolkitEnvironment
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from rknntui.screens.deploy.panes import KnownToolkits
     from rknntui.session.job_view_model import JobView, StageView
     from rknntui.session.state import Session
-    from rknntui.widgets.record_view import RecordView
 
 
 def chip_states(job: JobView, chips: Iterable[str]) -> dict[str, str]:

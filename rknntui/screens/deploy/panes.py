@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
     from rknntui.screens.deploy.compiling import Targets
     from rknntui.session.job_view_model import JobView
-    from rknntui.widgets.records import RecordTable
     from rknntui.widgets.strips import Line
 
 # The view Toolkits: environments of the vendor's toolkits, made, adopted, checked, removed.

@@ -13,8 +13,8 @@ from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.deploy.code import project_command
 from rknntui.screens.deploy.compiling import compile_command, file_name, settings_words
 from rknntui.screens.deploy.exports import export_command
-from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.one_line import Fact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,8 +16,7 @@ from engine.wire.cost import COST_CHIPS, ChipsParams
 from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
 from engine.wire.segments import Segments
 from rknntui.links import GoToCompiled, GoToDeploy
-from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.base.views import Views
+from rknntui.screens.base.views import TableWorkspace, Views
 from rknntui.screens.deploy import words
 from rknntui.screens.deploy.code import (
     ask_setting,
@@ -55,8 +54,8 @@ from rknntui.screens.deploy.words import (
     toolkit_lines,
     top_facts,
 )
-from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import FactsLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,11 +28,10 @@ from engine.wire.monitor import (
 from rknntui.keys.text import key_text
 from rknntui.screens.devices.boards import BoardTrack, Track
 from rknntui.screens.devices.words import check_lines
-from rknntui.widgets.facts_line import Fact, FactsLine
+from rknntui.widgets.charts import bars
 from rknntui.widgets.findings import wrapped
-from rknntui.widgets.histogram_chart import bars
-from rknntui.widgets.line_list import TextRows
-from rknntui.widgets.side_pane import SidePane
+from rknntui.widgets.line_list import SidePane, TextRows
+from rknntui.widgets.one_line import Fact, FactsLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,13 +12,13 @@ from engine.wire.board import About
 from engine.wire.board_tables import BOARDS, state_sign
 from rknntui.keys.text import key_text
 from rknntui.widgets.findings import finding_lines, wrapped
-from rknntui.widgets.side_pane import SidePane
+from rknntui.widgets.line_list import SidePane
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from engine import Finding
-    from engine.wire.board import About, BoardFacts, BoardState, VersionRow
+    from engine.wire.board import BoardFacts, BoardState, VersionRow
     from engine.wire.devices import Device
     from engine.wire.doctor import Check
     from engine.wire.table import Record

@@ -15,15 +15,14 @@ from engine.wire.board import BOARD_ABOUT, About, AboutParams
 from engine.wire.board_tables import BOARDS
 from engine.wire.devices import Device, Listing
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.devices.boards import Looking, Watching, examine, recipe_chip
 from rknntui.screens.devices.panes import DoctorPane, MonitorPane
 from rknntui.screens.devices.words import NO_BOARD, FactsPane, device_records
-from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import Fact, FactsLine, ViewBar
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
     from textual.timer import Timer

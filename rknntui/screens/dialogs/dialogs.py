@@ -19,8 +19,6 @@ from rknntui.widgets.strips import fit
 from rknntui.widgets.wrap import wrap, wrap_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from textual import events
     from textual.app import App, ComposeResult
 

@@ -14,7 +14,7 @@ from rknntui.keys.actions import REGISTRY
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import Dialog, TextDialog, paragraphs
 from rknntui.widgets.line_list import Rows, TextRows
-from rknntui.widgets.search import SearchLine
+from rknntui.widgets.one_line import SearchLine
 from rknntui.widgets.wrap import wrap
 from rknntui.workspaces import WORKSPACES
 

@@ -13,8 +13,6 @@ from rknntui.keys.text import key_text
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, PromptDialog, ask_user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from textual.app import App
     from textual.timer import Timer
 

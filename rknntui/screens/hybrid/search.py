@@ -15,9 +15,9 @@ from engine.wire.build_tables import SEARCH_POINTS
 from engine.wire.hybrid import CURVE, CurvePoint, ProposeParams, SearchParams, SearchResult
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.dialogs.request import Form
-from rknntui.widgets.curve_chart import CurveChart, Series
-from rknntui.widgets.facts_line import Fact, FactsLine
+from rknntui.widgets.charts import CurveChart, Series
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 

@@ -12,7 +12,7 @@ from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.words import decibel_text
 from rknntui.screens.hybrid.panes import base_dtype
-from rknntui.widgets.facts_line import Fact
+from rknntui.widgets.one_line import Fact
 from rknntui.widgets.records import name_text
 from rknntui.widgets.strips import cells, shorten
 from rknntui.widgets.wrap import wrap
@@ -20,7 +20,6 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from engine.wire.codec import Values
     from engine.wire.hybrid import EffectOutput, LayerRow, OutputFigure, Proposal, Table
-    from engine.wire.layers import LayerFigures
     from rknntui.screens.hybrid.panes import LayerEdits, LiveEffect
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session

@@ -28,7 +28,7 @@ from engine.wire.requests import ModelTarget
 from rknntui.keys.commandline import command_for, command_with
 from rknntui.keys.text import key_text
 from rknntui.links import GoToDtype
-from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.hybrid import panes
 from rknntui.screens.hybrid.panes import LayerEdits, LiveEffect, ask_dtype, ask_range
 from rknntui.screens.hybrid.search import (
@@ -46,10 +46,9 @@ from rknntui.screens.hybrid.words import (
     show_layers,
     shown_build,
 )
-from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows, TextRows
-from rknntui.widgets.view_bar import ViewBar
+from rknntui.widgets.one_line import FactsLine, ViewBar
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rknntui.screens.base.workspace import Workspace
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import Rows
-from rknntui.widgets.search import SearchLine
+from rknntui.widgets.one_line import SearchLine
 from rknntui.widgets.strips import Line
 from rknntui.widgets.table import Table
 from rknntui.worker_places import in_background
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from engine import JobRecord
     from rknntui.session.messages import JobChanged, JobEnded
-    from rknntui.widgets.strips import Line
 
 LIMIT = 500
 

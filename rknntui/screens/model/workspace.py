@@ -15,11 +15,10 @@ from textual.containers import Horizontal, Vertical
 from rknntui.arguments import source_options
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.model.panes import DetailPane
-from rknntui.screens.model.words import SourceLoad
+from rknntui.screens.model.panes import DetailPane, SourceLoad
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import Rows
-from rknntui.widgets.search import SearchLine
+from rknntui.widgets.one_line import SearchLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from engine import Finding
     from engine.wire.model import GraphParams, GraphView, Which
-    from rknntui.screens.model.words import NodeTable
+    from rknntui.screens.model.panes import NodeTable
     from rknntui.session.messages import JobEnded, RecipeChanged
 
 REST_SECONDS = 0.12
@@ -326,7 +325,7 @@ class ModelWorkspace(Workspace):
         """Show the nodes as a table, or as a tree again."""
         table = self.table
         if table is None:
-            from rknntui.screens.model.words import NodeTable
+            from rknntui.screens.model.panes import NodeTable
 
             table = NodeTable(self.graph.nodes)
             await self.query_one("#graph").mount(table, before="#tree")
@@ -359,7 +358,7 @@ class ModelWorkspace(Workspace):
 
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""
-        from rknntui.screens.model.words import NodeTable
+        from rknntui.screens.model.panes import NodeTable
 
         table = self.table or NodeTable(self.graph.nodes)
         self.workbench.save("Write the nodes as CSV", "nodes.csv", table.to_csv())

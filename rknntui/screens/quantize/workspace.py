@@ -21,18 +21,16 @@ from engine.wire.sweep import SWEEP, Sweep
 from rknntui.keys.commandline import command_for, job_command
 from rknntui.keys.text import with_keys
 from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption
-from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.quantize import words
-from rknntui.screens.quantize.panes import BuildStarter, ComparePane
-from rknntui.screens.quantize.words import BuildFindings
-from rknntui.widgets.facts_line import FactsLine
+from rknntui.screens.base.views import TableWorkspace
+from rknntui.screens.quantize import panes
+from rknntui.screens.quantize.panes import BuildFindings, BuildStarter, ComparePane
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import FactsLine, ViewBar
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.summary import SummaryRows
-from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
@@ -199,9 +197,9 @@ class Quantize(TableWorkspace):
         summary = self.session.summary
         floating = summary is not None and not summary.quantized
         table = self.query_one("#layers", RecordTable)
-        table.set_empty(_FLOAT if floating else words.no_build(self.session))
-        log = words.no_log_lines(self.session, self.job)
-        said = {"summary": words.empty_lines(self.session), "log": log}
+        table.set_empty(_FLOAT if floating else panes.no_build(self.session))
+        log = panes.no_log_lines(self.session, self.job)
+        said = {"summary": panes.empty_lines(self.session), "log": log}
         for name, lines in said.items():
             pane = self.query_one(f"#{name}", Rows)
             if pane.empty != lines:
@@ -214,7 +212,7 @@ class Quantize(TableWorkspace):
 
     def _tell(self) -> None:
         """The line on top, and the stages while a build runs."""
-        facts = words.facts(self.session, self.job, exact=not self.findings.not_exact)
+        facts = panes.facts(self.session, self.job, exact=not self.findings.not_exact)
         self.query_one("#build-facts", FactsLine).show(*facts)
 
     # -- views -----------------------------------------------------------------------------------
@@ -236,7 +234,7 @@ class Quantize(TableWorkspace):
         if summary is None or not summary.quantized or built is None:
             table.set_records([])
             said = _CONTAINER if summary and summary.quantized else _FLOAT
-            table.set_empty(said if summary is not None else words.no_build(self.session))
+            table.set_empty(said if summary is not None else panes.no_build(self.session))
             return
         if built is self._ranges_of:
             return

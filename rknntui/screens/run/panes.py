@@ -22,10 +22,10 @@ from rknntui.screens.run import words
 from rknntui.screens.run.words import EMPTY
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import ViewBar
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import bar
-from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from engine.wire.build import Simulated
     from engine.wire.compare import Comparison
     from rknntui.session.state import Session
-    from rknntui.widgets.records import RecordTable
     from rknntui.widgets.strips import Line
 
 # The outputs of a run, and the largest values of the one under the cursor.

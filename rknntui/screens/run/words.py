@@ -11,13 +11,12 @@ from engine.wire.board import Ran
 from engine.wire.build import Simulated
 from rknntui.keys.text import key_text
 from rknntui.screens.run.requests import SIMULATORS, Simulator, Subject
-from rknntui.widgets.facts_line import Fact
+from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.board import LiveLook, MemoryReport
     from engine.wire.compare import Comparison
-    from rknntui.screens.run.requests import Subject
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 

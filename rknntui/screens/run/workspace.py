@@ -15,7 +15,7 @@ from engine.wire.compare import COMPARE_BOARD, Comparison
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from rknntui.keys.text import key_text
 from rknntui.links import GoToCompiled
-from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.screens.run import words
 from rknntui.screens.run.live import InputsPane, LiveRun
@@ -29,8 +29,8 @@ from rknntui.screens.run.requests import (
     ask_target,
 )
 from rknntui.screens.run.words import reason
-from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import FactsLine
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Histograms in block characters: one, or golden over simulated on the same axis."""
+"""Charts: a curve of a search over its steps, and histograms of values, read without colour."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,125 @@ from dataclasses import dataclass
 from textual.geometry import Size
 from textual.strip import Strip
 
-from rknntui.widgets.strips import Line, Painted
+from rknntui.widgets.strips import Line, Painted, fit
+
+
+class Chart(Painted):
+    """A chart that is drawn once for each size, of what it was last given to show."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._drawn: tuple[Size, list[Line]] | None = None
+
+    def redraw(self) -> None:
+        """What it shows has changed."""
+        self._drawn = None
+        self.refresh()
+
+    def lines(self) -> list[Line]:
+        """The chart for the current size."""
+        if self._drawn is None or self._drawn[0] != self.size:
+            self._drawn = self.size, self._draw(self.size.width, self.size.height)
+        return self._drawn[1]
+
+    @abstractmethod
+    def _draw(self, width: int, height: int) -> list[Line]:
+        """The lines of the chart in so many cells."""
+
+    def render_line(self, y: int) -> Strip:
+        lines = self.lines()
+        return self.paint(lines[y] if y < len(lines) else [], self.size.width)
+
+
+_WIDEST = 6
+"""Cells of a step while there are few of them."""
+
+_FINITE_TOP = 0.75
+"""As high the highest finite value stands where there are infinite ones."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A value for every step, with a title that says what the last or the marked one is."""
+
+    title: str
+    values: tuple[float, ...]
+    style: str = "accent"
+
+
+class CurveChart(Chart):
+    """Bars from the lowest to the highest value of each series; a mark under the chosen step.
+
+    Blocks and words only: readable in 16 colours and without any. More steps than columns are
+    drawn from the first one that fits to the last.
+    """
+
+    DEFAULT_CSS = """
+    CurveChart { height: 1fr; min-height: 4; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._series: tuple[Series, ...] = ()
+        self._marked: int | None = None
+        self._said = ""
+
+    def show(self, series: Sequence[Series], marked: int | None = None, said: str = "") -> None:
+        """Draw series of one length; ``said`` stands there where there is none.
+
+        Args:
+            series: a band each, from the top.
+            marked: index of the step that is pointed at.
+            said: shown without series.
+        """
+        self._series, self._marked, self._said = tuple(series), marked, said
+        self.redraw()
+
+    def _draw(self, width: int, height: int) -> list[Line]:
+        if not self._series or width < 12:
+            return [[(f" {self._said}", "dim")]]
+        count = max(len(s.values) for s in self._series)
+        room = width - 2
+        step = max(1, min(_WIDEST, room // max(1, count)))
+        first = max(0, count - room // step)
+        rows = max(1, (height - 1) // len(self._series) - 1)
+        lines: list[Line] = []
+        for series in self._series[: max(1, (height - 1) // 2)]:
+            lines.append([(f" {fit(series.title, room).rstrip()}", "head")])
+            drawn = bars(_raised(series.values[first:]), rows, 1.0)
+            lines += [[(" ", ""), (_widened(line, step), series.style)] for line in drawn]
+        lines.append([(f" {self._axis(first, count, step, room)}", "dim")])
+        return lines[:height]
+
+    def _axis(self, first: int, count: int, step: int, room: int) -> str:
+        marked = self._marked
+        rule = ["─"] * min(room, (count - first) * step)
+        if marked is not None and first <= marked < count:
+            rule[(marked - first) * step] = "▲"
+        return "".join(rule)
+
+
+def _raised(values: Sequence[float]) -> list[float]:
+    """Values from 0.1 (the lowest, which must be seen too) to 1; equal ones stand half high.
+
+    Infinite ones reach the top, and stand out above the highest of the others.
+    """
+    finite = [value for value in values if value < math.inf]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    top = 1.0 if len(finite) == len(values) else _FINITE_TOP
+    if high <= low:
+        return [0.5 if value < math.inf else 1.0 for value in values]
+    return [min(1.0, 0.1 + (top - 0.1) * (value - low) / (high - low)) for value in values]
+
+
+def _widened(line: str, step: int) -> str:
+    """Each character as wide as a step, with a gap where there is room for one."""
+    if step < 2:
+        return line
+    return "".join(character * (step - 1) + " " for character in line)
+
+
+# Histograms in block characters: one, or golden over simulated on the same axis.
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -60,33 +179,6 @@ def bars(values: Sequence[float], height: int, top: float) -> list[str]:
         "".join(_BLOCKS[max(0, min(8, e - 8 * (height - 1 - line)))] for e in eighths)
         for line in range(height)
     ]
-
-
-class Chart(Painted):
-    """A chart that is drawn once for each size, of what it was last given to show."""
-
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self._drawn: tuple[Size, list[Line]] | None = None
-
-    def redraw(self) -> None:
-        """What it shows has changed."""
-        self._drawn = None
-        self.refresh()
-
-    def lines(self) -> list[Line]:
-        """The chart for the current size."""
-        if self._drawn is None or self._drawn[0] != self.size:
-            self._drawn = self.size, self._draw(self.size.width, self.size.height)
-        return self._drawn[1]
-
-    @abstractmethod
-    def _draw(self, width: int, height: int) -> list[Line]:
-        """The lines of the chart in so many cells."""
-
-    def render_line(self, y: int) -> Strip:
-        lines = self.lines()
-        return self.paint(lines[y] if y < len(lines) else [], self.size.width)
 
 
 class HistogramChart(Chart):

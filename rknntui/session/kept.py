@@ -1,7 +1,4 @@
-"""Unsaved recipes, one for each model or recipe file: kept when another file is opened.
-
-Opening the file again brings its draft back, in this run of the workbench or a later one.
-"""
+"""What is kept from one start to the next: unsaved recipes by their file, and the interface."""
 
 from __future__ import annotations
 
@@ -196,3 +193,66 @@ def told(left: str | None, draft: Draft | None) -> list[str]:
         count = "1 option" if len(names) == 1 else f"{len(names)} options"
         texts.append(f"Your changes of {count} are restored from the draft. {undo} undoes them.")
     return texts
+
+
+# The state of the interface that is kept from one start to the next.
+#
+# Versioned JSON, ignored when unreadable.
+
+STATE_VERSION = 1
+STATE_LIMIT = 4 << 20
+
+
+def _state_file() -> Path:
+    from engine import state_folder
+
+    return state_folder() / "interface.json"
+
+
+def load_state() -> dict[str, object]:
+    """What the last run saved; empty when there is nothing, or nothing that this version reads."""
+    from engine import open_regular
+
+    try:
+        with open_regular(_state_file()) as stream:
+            state = _clean(json.loads(stream.read(STATE_LIMIT)))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(state, dict) or state.get("version") != STATE_VERSION:
+        return {}
+    return state
+
+
+def opened_groups(state: Mapping[str, object]) -> dict[str, list[str]]:
+    """Path of a model -> the groups of its graph that were open."""
+    views = state.get("views")
+    return {
+        str(path): [name for name in groups if isinstance(name, str)]
+        for path, groups in (views if isinstance(views, dict) else {}).items()
+        if isinstance(groups, list)
+    }
+
+
+def _clean(data: object) -> object:
+    """``data`` with every text as names of a model are shown, since widgets show what is restored.
+
+    Recursion is bounded by that of the parser before it.
+    """
+    from engine import visible
+
+    if isinstance(data, str):
+        return visible(data)
+    if isinstance(data, dict):
+        return {visible(key): _clean(value) for key, value in data.items()}
+    return [_clean(value) for value in data] if isinstance(data, list) else data
+
+
+def save_state(state: Mapping[str, object]) -> None:
+    """Remember ``state``; silently does nothing where the folder cannot be written."""
+    from engine import EngineError, atomic_write, private_folder
+
+    path = _state_file()
+    content = json.dumps({"version": STATE_VERSION, **state}, indent=1).encode()
+    with contextlib.suppress(OSError, EngineError):
+        private_folder(path.parent)
+        atomic_write(path, content, overwrite=True, private=True)
