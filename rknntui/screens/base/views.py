@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import getters, on
 from textual.containers import Container, Vertical
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
+    from rknntui.widgets.records import RecordTable
     from rknntui.widgets.strips import Line
 
 LOW = 32
@@ -33,12 +34,11 @@ _FEW_LINES, _MANY_LINES = 4, 8
 class Views(Vertical):
     """One pane of several, with a bar of their names above and a few lines below.
 
-    A subclass sets ``VIEWS``, yields the panes in ``panes``, and tells in ``notes`` what is said
-    and in ``first_focus`` which widget of the view takes the keys.
+    A subclass sets ``VIEWS``, and tells in ``notes`` what is said.
     """
 
-    VIEWS: ClassVar[Mapping[str, str]] = {}
-    """Name of a view -> id of its pane, in their order."""
+    VIEWS: ClassVar[Mapping[str, tuple[type[Widget], str]]] = {}
+    """Name of a view -> its pane's class, which takes an ``id``, and the id, in their order."""
     NOTES_FOCUS: ClassVar[bool] = True
     """Whether the lines below take the focus, so that keys scroll them."""
     DEFAULT_CSS = """
@@ -58,10 +58,6 @@ class Views(Vertical):
 
     # -- what a subclass defines -------------------------------------------------------------------
 
-    def panes(self) -> Iterator[Widget]:
-        """The panes, each with the id that ``VIEWS`` has."""
-        raise NotImplementedError
-
     def notes(self, width: int) -> list[Line]:
         """What is said below the view, wrapped to so many cells; nothing hides the lines."""
         return []
@@ -71,16 +67,33 @@ class Views(Vertical):
         return _FEW_LINES if self.app.size.height < LOW else _MANY_LINES
 
     @property
+    def pane(self) -> Any:
+        """The pane of the view, of the class that ``VIEWS`` has."""
+        return self.query_one(f"#{self.VIEWS[self.view][1]}")
+
+    @property
+    def table(self) -> RecordTable[Any] | None:
+        """The table of the view; None where it has none."""
+        table: RecordTable[Any] | None = getattr(self.pane, "table", None)
+        return table
+
+    @property
+    def layer_id(self) -> str:
+        """The build's layer under the cursor of the view; empty for none."""
+        return str(getattr(self.pane, "layer_id", ""))
+
+    @property
     def first_focus(self) -> Widget:
         """The widget of the view that takes the keys."""
-        raise NotImplementedError
+        focus: Widget = self.table or self.pane
+        return focus
 
     # -- what it does ------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         yield ViewBar(tuple(self.VIEWS))
         with Container(classes="views-body"):
-            yield from self.panes()
+            yield from (kind(id=name) for kind, name in self.VIEWS.values())
         yield TextRows(classes="views-notes")
 
     def on_mount(self) -> None:
@@ -115,7 +128,7 @@ class Views(Vertical):
         self.call_after_refresh(self.tell)
 
     def _reveal(self) -> None:
-        for name, pane in self.VIEWS.items():
+        for name, (_, pane) in self.VIEWS.items():
             self.query_one(f"#{pane}").display = name == self.view
 
     @on(ViewBar.Changed)

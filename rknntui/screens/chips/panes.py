@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -186,16 +186,6 @@ def _ms(row: LayerFigures) -> float:
     return 0.0 if row.estimated is None else row.estimated.time_ms
 
 
-PANES = {
-    "Chips": "chips-pane",
-    "Layers": "cost-pane",
-    "Compare": "side-pane",
-    "Memory": "spans-pane",
-    "Roofline": "roofline-pane",
-    "Check": "check-pane",
-    "Advice": "advice-pane",
-}
-"""View -> its pane."""
 _LEAST_LINES = 2
 _NONE = "No model is open.\n\n{app.open} opens a model or a recipe."
 _WAITING = "Estimating …"
@@ -238,21 +228,20 @@ class Shown:
 class ChipViews(Views):
     """One of seven views."""
 
-    VIEWS = PANES
+    VIEWS = {
+        "Chips": (ChipsPane, "chips-pane"),
+        "Layers": (CostPane, "cost-pane"),
+        "Compare": (ComparePane, "side-pane"),
+        "Memory": (SpansPane, "spans-pane"),
+        "Roofline": (RooflinePane, "roofline-pane"),
+        "Check": (CheckPane, "check-pane"),
+        "Advice": (AdvicePane, "advice-pane"),
+    }
     NOTES_FOCUS = False
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self._shown: Shown | None = None
-
-    def panes(self) -> Iterator[Widget]:
-        yield ChipsPane(id="chips-pane")
-        yield CostPane(id="cost-pane")
-        yield ComparePane(id="side-pane")
-        yield SpansPane(id="spans-pane")
-        yield RooflinePane(id="roofline-pane")
-        yield CheckPane(id="check-pane")
-        yield AdvicePane(id="advice-pane")
 
     chips = getters.query_one(ChipsPane)
     """The chips side by side."""
@@ -263,44 +252,13 @@ class ChipViews(Views):
     spans = getters.query_one(SpansPane)
     """The memory over time."""
 
-    @property
-    def table(self) -> RecordTable:
-        """The table of the view."""
-        tables: dict[str, RecordTable] = {
-            "Chips": self.chips.table,
-            "Layers": self.costs.table,
-            "Compare": self.query_one(ComparePane).table,
-            "Memory": self.spans.table,
-            "Roofline": self.query_one(RooflinePane).table,
-            "Check": self.query_one(CheckPane).table,
-            "Advice": self.query_one(AdvicePane).table,
-        }
-        return tables[self.view]
-
-    @property
-    def layer_id(self) -> str:
-        """The build's layer under the cursor; empty for none."""
-        match self.view:
-            case "Layers":
-                return self.costs.layer_id
-            case "Compare":
-                return self.query_one(ComparePane).layer_id
-            case "Roofline":
-                return self.query_one(RooflinePane).layer_id
-            case "Check":
-                return self.query_one(CheckPane).layer_id
-            case "Advice":
-                return self.query_one(AdvicePane).layer_id
-            case _:
-                return ""
-
     def draw(self, shown: Shown) -> None:
         """Show what is known for the view."""
         self._shown = shown
         answers, want = shown.answers, shown.want
         varied = want.scenario != AS_IS
         said = self._said()
-        self.table.set_empty(said)
+        self.pane.table.set_empty(said)
         match self.view:
             case "Chips":
                 before = answers.overview() if varied else None
@@ -310,15 +268,15 @@ class ChipViews(Views):
             case "Compare":
                 chips = (want.chip, *want.others)
                 estimates = [answers.estimate(chip, want.scenario) for chip in chips]
-                self.query_one(ComparePane).take([row for row in estimates if row is not None])
+                self.pane.take([row for row in estimates if row is not None])
             case "Memory":
                 self.spans.take(shown.estimate, said)
             case "Roofline":
-                self.query_one(RooflinePane).take(shown.estimate, said)
+                self.pane.take(shown.estimate, said)
             case "Check":
-                self.query_one(CheckPane).take(answers.check(want.chip, want.scenario))
+                self.pane.take(answers.check(want.chip, want.scenario))
             case "Advice":
-                self.query_one(AdvicePane).take(answers.advice(want.chip, want.scenario))
+                self.pane.take(answers.advice(want.chip, want.scenario))
         self.tell()
 
     def _said(self) -> str:
@@ -339,7 +297,7 @@ class ChipViews(Views):
 
     @property
     def first_focus(self) -> Widget:
-        return self.spans.chart if self.view == "Memory" else self.table
+        return self.spans.chart if self.view == "Memory" else super().first_focus
 
     def most_notes(self) -> int:
         """Few below all chips, which a screen of 24 lines shows whole."""
@@ -350,7 +308,7 @@ class ChipViews(Views):
         shown = self._shown
         if shown is None:
             return []
-        record = self.table.record
+        record = self.pane.table.record
         match self.view:
             case "Layers":
                 return words.layer_lines(self.costs.layer_table.figures, shown.estimate, width)

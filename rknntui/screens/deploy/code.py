@@ -114,7 +114,9 @@ class CodePane(Vertical):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self.settings = RecordTable(PROJECT_SETTINGS, id="code-settings", what="settings")
+        self.table = self.settings = RecordTable(
+            PROJECT_SETTINGS, id="code-settings", what="settings"
+        )
         self.files = RecordTable(PROJECT_FILES, id="code-files", what="files")
         self.project = UNSET
         self.result: Generated | None = None

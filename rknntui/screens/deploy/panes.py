@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import getters, on
 
@@ -42,8 +41,6 @@ from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from textual.widget import Widget
 
     from rknntui.screens.base.workspace import Workspace
     from rknntui.screens.deploy.compiling import Targets
@@ -182,16 +179,6 @@ def ask_remove(workspace: Workspace, row: ToolkitEnvironment) -> None:
     ask_user(workspace.app, ConfirmDialog("Remove a toolkit", question, answers), answered)
 
 
-PANES = {
-    "Export": "export-pane",
-    "Compile": "compile-pane",
-    "Layers": "compiled-layers-pane",
-    "Agreement": "agreement-pane",
-    "Toolkits": "toolkits-pane",
-    "Code": "code-pane",
-    "Log": "deploy-log",
-}
-"""View -> its pane."""
 _NO_TOOLKIT = (
     "No toolkit of the vendor is set up, so nothing can be compiled for an NPU yet.\n\n"
     "{deploy.install} installs rknn-toolkit2 in an environment of its own (1.6 GB or more), "
@@ -230,20 +217,19 @@ class Shown:
 class DeployViews(Views):
     """One of seven views."""
 
-    VIEWS = PANES
+    VIEWS = {
+        "Export": (ExportPane, "export-pane"),
+        "Compile": (CompilePane, "compile-pane"),
+        "Layers": (LayersPane, "compiled-layers-pane"),
+        "Agreement": (AgreementPane, "agreement-pane"),
+        "Toolkits": (ToolkitsPane, "toolkits-pane"),
+        "Code": (CodePane, "code-pane"),
+        "Log": (JobPane, "deploy-log"),
+    }
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self._shown: Shown | None = None
-
-    def panes(self) -> Iterator[Widget]:
-        yield ExportPane(id="export-pane")
-        yield CompilePane(id="compile-pane")
-        yield LayersPane(id="compiled-layers-pane")
-        yield AgreementPane(id="agreement-pane")
-        yield ToolkitsPane(id="toolkits-pane")
-        yield CodePane(id="code-pane")
-        yield JobPane(id="deploy-log")
 
     exports = getters.query_one(ExportPane)
     """The forms of a build."""
@@ -265,23 +251,6 @@ class DeployViews(Views):
 
     job_log = getters.query_one("#deploy-log", JobPane)
     """Stages and log of the newest job."""
-
-    @property
-    def table(self) -> RecordTable[Any] | None:
-        """The table of the view; None where it has none."""
-        tables: dict[str, RecordTable[Any]] = {
-            "Export": self.exports.table,
-            "Compile": self.compiled.table,
-            "Layers": self.layer_rows.table,
-            "Agreement": self.agreement.table,
-            "Toolkits": self.toolkits.table,
-            "Code": self.code.settings,
-        }
-        return tables.get(self.view)
-
-    @property
-    def first_focus(self) -> Widget:
-        return self.table or self.job_log
 
     def draw(self, shown: Shown) -> None:
         """Show what is known for the view."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import getters, on
 from textual.containers import Horizontal
@@ -29,7 +29,6 @@ from rknntui.widgets.strips import bar
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
-    from textual.widget import Widget
 
     from engine.wire.board import LiveLook, Ran
     from engine.wire.build import Simulated
@@ -290,15 +289,6 @@ class ComparePane(LayerView):
             self.table.select_record("name", found.first)
 
 
-PANES = {
-    "Outputs": "outputs-pane",
-    "Layers": "layers-pane",
-    "Memory": "memory-pane",
-    "Compare": "compare-pane",
-}
-"""View -> its pane."""
-
-
 class Results(Views):
     """One of four views.
 
@@ -307,18 +297,17 @@ class Results(Views):
         error: why live runs stopped; empty where they did not.
     """
 
-    VIEWS = PANES
+    VIEWS = {
+        "Outputs": (OutputsPane, "outputs-pane"),
+        "Layers": (LayersPane, "layers-pane"),
+        "Memory": (MemoryPane, "memory-pane"),
+        "Compare": (ComparePane, "compare-pane"),
+    }
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.run: Simulated | Ran | None = None
         self.error = ""
-
-    def panes(self) -> Iterator[Widget]:
-        yield OutputsPane(id="outputs-pane")
-        yield LayersPane(id="layers-pane")
-        yield MemoryPane(id="memory-pane")
-        yield ComparePane(id="compare-pane")
 
     outputs = getters.query_one(OutputsPane)
     """What came out."""
@@ -331,23 +320,6 @@ class Results(Views):
 
     compared = getters.query_one(ComparePane)
     """The comparison of golden, simulator and board."""
-
-    @property
-    def table(self) -> RecordTable[Any]:
-        """The table of the view."""
-        tables: dict[str, RecordTable[Any]] = {
-            "Layers": self.timed.table,
-            "Memory": self.memory.table,
-            "Compare": self.compared.table,
-        }
-        return tables.get(self.view, self.outputs.table)
-
-    @property
-    def layer_id(self) -> str:
-        """The build's layer under the cursor; empty for none."""
-        if self.view == "Layers":
-            return self.timed.layer_id
-        return self.compared.layer_id if self.view == "Compare" else ""
 
     def clear(self) -> None:
         """What is shown is of another model or board."""
@@ -364,10 +336,6 @@ class Results(Views):
         ):
             pane.table.set_empty(with_keys(EMPTY[name]))
         super().tell()
-
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
 
     def notes(self, width: int) -> list[Line]:
         match self.view:
