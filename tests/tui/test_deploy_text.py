@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.base.events import Progress, StageFinished, StageStarted
 from engine.wire.build_tables import AGREEMENT
 from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
+from engine.wire.encryption import EncryptParams, KeyParams
 from engine.wire.layers import disagreement, layer_rows
 from engine.wire.segments import SegmentsParams
+from engine.wire.vendor import CPU_INDEX, ToolkitInstallParams
 from rknntui.keys.commandline import job_command
 from rknntui.screens.deploy.compiling import chip_states, disagreement_rank
-from rknntui.screens.deploy.exports import checked_cuts
+from rknntui.screens.deploy.exports import checked_cuts, checked_key
+from rknntui.screens.deploy.panes import checked_source
 from rknntui.session.job_view_model import JobView
 from tests.tui.deploy_answers import compiled
 from tests.tui.flow import read_form
@@ -104,3 +109,13 @@ def test_an_output_says_for_which_shapes_it_is() -> None:
     )
     assert AGREEMENT.column("equal").show(rows[0]) == "-", "few values of a float are equal"
     assert [AGREEMENT.column("name").show(row) for row in rows] == ["y at 1x3x192x192", "z"]
+
+
+def test_wheels_take_nothing_from_a_network_and_a_key_is_given_once() -> None:
+    here = ToolkitInstallParams(wheels="/wheels", index=CPU_INDEX)
+    assert checked_source(here).index is None
+    assert checked_source(replace(here, wheels=None)).index == CPU_INDEX
+    model, typed = EncryptParams(path="a.rknn"), KeyParams("k")
+    assert checked_key(model, typed) == (model, typed)
+    with pytest.raises(ValueError, match="two keys"):
+        checked_key(model, replace(typed, file="/key"))
