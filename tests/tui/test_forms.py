@@ -78,7 +78,8 @@ async def test_a_form_shows_bounds_choices_boxes_and_what_nothing_means(tmp_path
         form.ask(app, NOW, then=asked.append)
         await until(pilot, lambda: "A form" in screen_text(app), "the form")
         text = screen_text(app)
-        for part in ("F2 choose path", "1 to 9", "all", "from 1", "ours or vendor", "[ ]"):
+        parts = ("F2 choose path", "1 to 9", "all", "not set", "from 1", "ours or vendor", "[ ]")
+        for part in parts:
             assert part in text, part
         assert "force" not in text
         assert "The model." in text  # the help of the line with the focus
