@@ -106,3 +106,4 @@ from engine.report import sqnr_rank as sqnr_rank
 from engine.report import sqnr_text as sqnr_text
 from engine.report import summary_sections as summary_sections
 from engine.report import summary_text as summary_text
+from engine.wire.schema import verb_schema as verb_schema

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import engine.wire
 from engine.base.events import Event, Partial
 from engine.base.plain import JsonObject
 from engine.wire.codec import encode, read_answer
@@ -59,6 +63,14 @@ class Query(Method[P, R]):
 
 class Task(Method[P, R]):
     """Run as a job, with events and a record."""
+
+
+@cache
+def methods() -> dict[str, Method[Any, Any]]:
+    """What verbs and jobs ask of the worker, by its name."""
+    names = (f"engine.wire.{module.name}" for module in iter_modules(engine.wire.__path__))
+    values = (value for name in names for value in vars(import_module(name)).values())
+    return {value.name: value for value in values if isinstance(value, Method)}
 
 
 @record

@@ -16,7 +16,7 @@ _SHARED = {
     "export": "build",
     **dict.fromkeys(("simulate", "evaluate"), "judge"),
     **dict.fromkeys(("encrypt", "decrypt", "segment", "codegen"), "files"),
-    **dict.fromkeys(("script", "completion"), "shell"),
+    **dict.fromkeys(("script", "schema", "completion"), "shell"),
 }
 """Verb -> the module of ``commands`` that it shares with others; else that of its name."""
 
@@ -97,11 +97,10 @@ class Verbs(click.Group):
 
 def _plain(words: str, place: Place) -> click.Command:
     """The command of a method whose answer is told by its tables alone."""
-    from engine.wire.method import Method
     from rknntui.cli.verb import answer_lines, verb
 
     declared = vars(import_module(f"engine.wire.{place.wire}")).values()
-    method = next(m for m in declared if isinstance(m, Method) and m.verb == words)
+    method = next(one for one in declared if getattr(one, "verb", "") == words)
     return verb(method)(lambda answer: answer_lines(method, answer))
 
 

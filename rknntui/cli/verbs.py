@@ -38,7 +38,6 @@ _OWN = {
     "demo": Place(
         "Run the main job on the demo model, then open the workbench on its result.", "Build"
     ),
-    "inspect": Place("Show what a file is and what it contains.", "demo"),
     "dataset": Place("Make or check a calibration dataset.", "inspect"),
     "recipe": Place("Write, check, show or compare recipes.", "dataset"),
     "script": Place(
@@ -56,6 +55,9 @@ _OWN = {
         "Time a model on a board, or estimate it for a chip; list and compare runs.", "run"
     ),
     "completion": Place("Print the completion script of a shell.", "Shell"),
+    "schema": Place(
+        "Print the JSON schemas of a verb: its parameters and its result.", "completion"
+    ),
 }
 _METHOD = re.compile(r"^\w+ = (?:Query|Task)\((.*?)\)$", re.DOTALL | re.MULTILINE)
 _WORDS = re.compile(r'\s*"[\w.]+",\s*\w+,\s*\w+,\s*"([\w ]+)"')

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-import engine.wire
 from engine.wire.codec import encode
 from engine.wire.flags import command_of, recipe_words, words_of
-from engine.wire.method import Method
+from engine.wire.method import methods
 
 if TYPE_CHECKING:
     from engine import JsonObject
     from rknntui.session.state import Session
-
-
-@cache
-def methods() -> dict[str, Method[Any, Any]]:
-    """What verbs and jobs ask of the worker, by its name."""
-    names = (f"engine.wire.{module.name}" for module in iter_modules(engine.wire.__path__))
-    values = (value for name in names for value in vars(import_module(name)).values())
-    return {value.name: value for value in values if isinstance(value, Method)}
 
 
 def read_record(method: str, data: JsonObject) -> object:

@@ -25,13 +25,13 @@ from rknntui.cli.keys import key_file_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.verb import described
 
 
 @click.command(
     "inspect",
     cls=Verb,
-    epilog="TARGET is a model of any of the seven frameworks (either file of a pair), a recipe, or "
-    "any .rknn or .rknnop file. Without --load nothing is converted: it reports what a load needs.",
+    **described(OPEN),
 )
 @target
 @click.option("--layers", is_flag=True, help="List every layer.")

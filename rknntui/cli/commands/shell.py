@@ -1,4 +1,4 @@
-"""``rknntui script`` and ``rknntui completion``: what stands beside the work of this program."""
+"""``rknntui script``, ``schema``, ``completion``: what stands beside the work of this program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from engine import SourceModelError, sanitize, script_environment
+from engine import SourceModelError, sanitize, script_environment, verb_schema
+from rknntui.cli.flags import json_flag
 from rknntui.cli.output import emit
 
 VARIABLE = "_RKNNTUI_COMPLETE"
@@ -55,6 +56,18 @@ def script(
     os.execve(  # noqa: S606 - a list of words, no shell
         sys.executable, [sys.executable, str(file), *arguments], environment
     )
+
+
+@click.command("schema", epilog="Example: rknntui schema hybrid search > search.schema.json")
+@click.argument("verb", metavar="VERB", nargs=-1, required=True)
+@json_flag
+def schema(verb: tuple[str, ...], as_json: bool) -> None:
+    """Print the JSON schemas of VERB: parameters, which the worker takes, and result, which
+    --json prints. It is JSON with and without --json.
+
+    A verb may print more beside its result, such as the gates of limits.
+    """
+    emit(verb_schema(" ".join(verb)), "", as_json=True)
 
 
 @click.command("completion")
