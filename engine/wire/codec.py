@@ -92,11 +92,11 @@ class Beside:
     names: Callable[[], Collection[str]]
 
 
-_FILLED, _OMIT = "filled", "omit"
+FILLED, OMIT = "filled", "omit"
 
-Text = Annotated[str, _FILLED]
+Text = Annotated[str, FILLED]
 """A text that is not empty: a path, a name."""
-Omit = Annotated[T | None, _OMIT]
+Omit = Annotated[T | None, OMIT]
 """A field that is left out where it is None."""
 
 
@@ -221,7 +221,7 @@ def _checked(read: Callable[[Any], Any], limit: Any) -> Callable[[Any], Any]:
         return bounded
     if isinstance(limit, Between | Above):
         return spanned
-    return filled if limit == _FILLED else read
+    return filled if limit == FILLED else read
 
 
 def _literal(names: tuple[Any, ...]) -> Callable[[Any], Any]:
@@ -356,7 +356,7 @@ def _fields_of(kind: Any) -> tuple[list[_Field], str, Callable[[], Collection[st
         base = get_args(hint)[0] if marks else hint
         rule = f", {_KINDS[base][1]}" if base in _KINDS else ""
         missing = f"The request needs {{name}}{rule}."
-        rows.append(_Field(key, field.name, required, _OMIT in marks, _codec(hint), missing))
+        rows.append(_Field(key, field.name, required, OMIT in marks, _codec(hint), missing))
     return rows, spread, names
 
 

@@ -16,13 +16,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from engine.base.errors import UsageError
 from engine.base.plain import JsonObject
 from engine.base.text import did_you_mean
-from engine.wire.codec import Above, Beside, Between, Key, Omit, Text, Whole
+from engine.wire.codec import FILLED, OMIT, Above, Beside, Between, Key, Whole
 from engine.wire.flags import Flag
 from engine.wire.method import methods
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", types.NoneType: "null"}
-_FILLED, _OMIT = get_args(Text)[1], get_args(Omit[str])[1]
 
 
 def verb_schema(verb: str) -> dict[str, JsonObject]:
@@ -103,7 +102,7 @@ def _rule(mark: Any, schema: dict[str, Any]) -> dict[str, Any]:
         low = "exclusiveMinimum" if isinstance(mark, Above) else "minimum"
         bounds = {low: mark.low, "maximum": mark.high}
         return {name: bound for name, bound in bounds.items() if math.isfinite(bound)}
-    if mark == _FILLED and isinstance(mark, str):
+    if mark == FILLED and isinstance(mark, str):
         return {"minLength": 1}
     return {}
 
@@ -125,7 +124,7 @@ def _of_class(kind: Any, types_: dict[str, dict[str, Any]], answer: bool) -> dic
         key = next((mark.name for mark in marks if isinstance(mark, Key)), field.name)
         properties[key] = _schema(hints[field.name], types_, answer)
         default = field.default is not MISSING or field.default_factory is not MISSING
-        if (_OMIT not in marks) if answer else not default:
+        if (OMIT not in marks) if answer else not default:
             required.append(key)
         if not answer and isinstance(field.default, str | bool | int | float | None):
             properties[key]["default"] = field.default
