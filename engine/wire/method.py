@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import engine.wire
 from engine.base.events import Event, Partial
 from engine.base.plain import JsonObject
 from engine.wire.codec import encode, read_answer
@@ -68,7 +68,7 @@ class Task(Method[P, R]):
 @cache
 def methods() -> dict[str, Method[Any, Any]]:
     """What verbs and jobs ask of the worker, by its name."""
-    names = (f"engine.wire.{module.name}" for module in iter_modules(engine.wire.__path__))
+    names = (f"engine.wire.{module.name}" for module in iter_modules([str(Path(__file__).parent)]))
     values = (value for name in names for value in vars(import_module(name)).values())
     return {value.name: value for value in values if isinstance(value, Method)}
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -20,43 +19,31 @@ from engine.wire.cost import (
     Estimates,
 )
 from engine.wire.model import LOAD, LoadParams
-from engine.wire.requests import ModelTarget
 from rknntui.cli.cost_text import advice_lines
-from rknntui.cli.gates import Limits, estimate_figures
+from rknntui.cli.flags import force_flag, json_flag, quiet_flag, recipe_flags, values_of
+from rknntui.cli.gates import Limits, estimate_figures, limit_flags
 from rknntui.cli.progress import Narrator
+from rknntui.cli.request import values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 from rknntui.cli.verb import Printed, show
 from rknntui.cost_report import REPORTS, Kind, report_text
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 
-async def load_target(
-    session: WorkerSession, model: Path, given: Values, sizes: Sequence[str] = ()
-) -> ModelTarget:
-    """The model or recipe, loaded: one of TensorFlow or PyTorch is converted first.
+
+async def loaded(session: WorkerSession, model: Path, options: Values, fields: Values) -> Values:
+    """The recipe of a request about a model, which is loaded: one of TensorFlow or PyTorch is
+    converted first.
 
     With other sizes of inputs it is loaded with those, by who is asked for an answer.
 
     Raises:
         EngineError: it cannot be used, or loaded.
     """
-    recipe = await resolve(session, model, given)
-    if not sizes:
+    recipe = await resolve(session, model, options)
+    if not fields.get("input_sizes"):
         await session.run(LOAD, LoadParams(recipe=recipe))
-    return ModelTarget(recipe=recipe)
-
-
-async def loaded(session: WorkerSession, model: Path, options: Values, fields: Values) -> Values:
-    """The recipe of a request about a model, which is loaded."""
-    loaded_model = await load_target(session, model, options, fields.get("input_sizes", ()))
-    return {"recipe": loaded_model.recipe}
-
-
-async def estimated(
-    session: WorkerSession, model: Path, given: Values, values: dict[str, Any]
-) -> Estimates:
-    """What a model costs; ``values``: the other fields of the request."""
-    loaded_model = await load_target(session, model, given, values.get("input_sizes", ()))
-    return await session.call(COST_ESTIMATE, EstimateParams(recipe=loaded_model.recipe, **values))
+    return {"recipe": recipe}
 
 
 def _checked(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
@@ -74,28 +61,21 @@ report_flag = click.option(
 )
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a verb was given.
+def estimate_flags(*limits: str) -> Callable[[Command], Command]:
+    """The flags of a verb that estimates, behind those of its request, with these limits."""
 
-    Attributes:
-        values: fields of the request for estimates.
-        given: the recipe's options of its flags.
-    """
+    def add(command: Command) -> Command:
+        of_limits = limit_flags(*limits)
+        for flag in (quiet_flag, json_flag, recipe_flags, of_limits, force_flag, report_flag):
+            command = flag(command)
+        return command
 
-    model: Path
-    values: dict[str, Any]
-    given: Values
-    limits: Limits = field(default_factory=Limits)
-    report: Path | None = None
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
-    advice: bool = False
+    return add
 
 
 def show_estimates(
-    asked: Asked,
+    model: Path,
+    flags: dict[str, Any],
     lines: Callable[[Estimates], list[str]],
     *,
     kind: Kind,
@@ -106,35 +86,42 @@ def show_estimates(
     """Estimate, print, write the report; the exit code that the gates give.
 
     Args:
-        asked: by the verb.
+        model: a model file or a recipe.
+        flags: of the command, with those of :func:`estimate_flags`; it takes them out.
         lines: for people.
         kind: what a report is about.
         layers, spans: what the JSON has.
         order: puts the chips in another order than they were asked for.
     """
-    if asked.report is not None:
-        refuse_existing(asked.report.absolute(), overwrite=asked.force)
-    narrator = Narrator(quiet=asked.quiet)
+    limits, values = Limits.taken(flags), values_for(EstimateParams, flags)
+    options = values_of(flags)
+    report, force, advised = flags["report"], flags["force"], flags.get("advice", False)
+    if report is not None:
+        refuse_existing(report.absolute(), overwrite=force)
+    narrator = Narrator(quiet=flags["quiet"])
 
     async def action(session: WorkerSession) -> tuple[Estimates, list[AdviceAnswer]]:
-        whole = asked.report is not None
-        values = asked.values | {"layers": layers or whole, "spans": spans or whole}
-        estimates = await estimated(session, asked.model, asked.given, values)
-        chips = [one for one in estimates.chips if asked.advice and not one.problem]
-        recipe = await resolve(session, asked.model, asked.given) if chips else None
+        whole = report is not None
+        recipe = (await loaded(session, model, options, values))["recipe"]
+        asked = EstimateParams(
+            recipe=recipe, **values, layers=layers or whole, spans=spans or whole
+        )
+        estimates = await session.call(COST_ESTIMATE, asked)
         same = {name: values[name] for name in ("input_sizes", "npu_mhz") if name in values}
         questions = [
-            AdviceParams(recipe=recipe, chip=one.chip, dtype=one.dtype, **same) for one in chips
+            AdviceParams(recipe=recipe, chip=one.chip, dtype=one.dtype, **same)
+            for one in estimates.chips
+            if advised and not one.problem
         ]
         return estimates, [await session.call(COST_ADVICE, one) for one in questions]
 
     estimates, advice = with_worker(action, narrator)
     estimates = order(estimates) if order is not None else estimates
-    if asked.report is not None:
-        text = report_text(estimates, asked.report.suffix, kind)
-        atomic_write(asked.report.absolute(), text.encode("utf-8"), overwrite=asked.force)
-        narrator.say(f"wrote {asked.report}")
-    gates = asked.limits.gates(estimate_figures(estimates.chips))
-    more = {"advice": [encode(one) for one in advice]} if asked.advice else {}
+    if report is not None:
+        text = report_text(estimates, report.suffix, kind)
+        atomic_write(report.absolute(), text.encode("utf-8"), overwrite=force)
+        narrator.say(f"wrote {report}")
+    gates = limits.gates(estimate_figures(estimates.chips))
+    more = {"advice": [encode(one) for one in advice]} if advised else {}
     report_lines = [*lines(estimates), *advice_lines(advice)]
-    return show(estimates, Printed(report_lines, gates, more=more), as_json=asked.as_json)
+    return show(estimates, Printed(report_lines, gates, more=more), as_json=flags["as_json"])

@@ -167,8 +167,6 @@ def limit_flags(*names: str) -> Callable[[Command], Command]:
     return add
 
 
-cost_gate_flags = limit_flags("over", "cpu", "memory")
-fail_memory_flag = limit_flags("memory")
 
 
 def estimate_figures(chips: Iterable[ChipEstimate]) -> Iterable[Figure]:

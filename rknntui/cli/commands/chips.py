@@ -14,19 +14,17 @@ from engine.wire.cost import (
     COST_CHIPS,
     COST_ESTIMATE,
     ChipEstimate,
-    Chips,
     ChipsParams,
-    EstimateParams,
     Estimates,
 )
 from rknntui.cli.cost_text import chip_lines, facts_lines, judged
-from rknntui.cli.estimate_output import Asked, report_flag, show_estimates
-from rknntui.cli.flags import Verb, force_flag, json_flag, quiet_flag, recipe_flags, values_of
-from rknntui.cli.gates import Limits, cost_gate_flags
+from rknntui.cli.estimate_output import estimate_flags, show_estimates
+from rknntui.cli.flags import Verb
+from rknntui.cli.gates import Limits
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
-from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.request import request_flags
+from rknntui.cli.session import with_worker
 
 SORTS: dict[str, Callable[[ChipEstimate], float]] = {
     "fps": lambda each: -each.fps.value if each.fps is not None else inf,
@@ -55,44 +53,29 @@ SORTS: dict[str, Callable[[ChipEstimate], float]] = {
     help="Say which chips do N frames a second; maybe where the interval leaves it open.",
 )
 @click.option("--layers", is_flag=True, help="With --json: every layer of every chip, too.")
-@report_flag
-@force_flag
-@cost_gate_flags
-@recipe_flags
-@json_flag
-@quiet_flag
+@estimate_flags("over", "cpu", "memory")
 def command(
-    model: Path | None,
-    sort: str | None,
-    fps: float | None,
-    layers: bool,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
+    model: Path | None, sort: str | None, fps: float | None, layers: bool, **flags: Any
 ) -> int:
     """Set chips side by side for a model (estimated): frames a second, memory, layers on the CPU.
 
     MODEL is a model file or a recipe; without it, what is known of the chips. Without --chip all
     of them.
     """
-    limits, values = Limits.taken(flags), values_for(EstimateParams, flags)
     if model is None:
-        if limits or report is not None or sort or fps:
+        if Limits.taken(flags) or flags["report"] is not None or sort or fps:
             raise click.UsageError("Reports, limits, --sort and --fps are of a model: name one.")
-        facts = with_worker(
-            lambda session: _facts(session, values.get("chips", ())), Narrator(quiet=quiet)
-        )
-        emit(facts, facts_lines(facts.chips), as_json=as_json)
+        asked = ChipsParams(tuple(flags["param_chips"]))
+        narrator = Narrator(quiet=flags["quiet"])
+        facts = with_worker(lambda session: session.call(COST_CHIPS, asked), narrator)
+        emit(facts, facts_lines(facts.chips), as_json=flags["as_json"])
         return 0
-    asked = Asked(model, values, values_of(flags), limits, report, force, as_json, quiet)
 
     def order(estimates: Estimates) -> Estimates:
         estimates = estimates if sort is None else ranked(estimates, sort)
         return estimates if fps is None else judged(estimates, fps)
 
-    return show_estimates(asked, chip_lines, kind="chips", layers=layers, order=order)
+    return show_estimates(model, flags, chip_lines, kind="chips", layers=layers, order=order)
 
 
 def ranked(found: Estimates, sort: str) -> Estimates:
@@ -100,7 +83,3 @@ def ranked(found: Estimates, sort: str) -> Estimates:
     key = SORTS[sort]
     chips = sorted(found.chips, key=lambda chip: (bool(chip.problem), key(chip)))
     return replace(found, chips=tuple(chips))
-
-
-async def _facts(session: WorkerSession, names: tuple[str, ...]) -> Chips:
-    return await session.call(COST_CHIPS, ChipsParams(names))

@@ -10,25 +10,20 @@ import click
 
 from engine import sanitize
 from engine.wire.board_tables import COMPARED_LAYERS, COMPARED_POINTS, POINTS
-from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE, Calibrated, EstimateParams
+from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE, Calibrated
 from engine.wire.devices import DEVICES_PERF, MeasuredPoint, Performance
 from engine.wire.measured import MEASURED_COMPARE, RunsCompared
 from rknntui.cli.cost_text import layer_cost_lines
-from rknntui.cli.estimate_output import Asked, loaded, report_flag, show_estimates
+from rknntui.cli.estimate_output import estimate_flags, loaded, show_estimates
 from rknntui.cli.figures import layer_lines, memory_line, where_line
 from rknntui.cli.flags import (
     Verb,
     VerbGroup,
-    force_flag,
-    json_flag,
-    quiet_flag,
-    recipe_flags,
     target,
-    values_of,
 )
-from rknntui.cli.gates import Limits, cost_gate_flags, measured_gates
+from rknntui.cli.gates import Limits, measured_gates
 from rknntui.cli.output import table_lines
-from rknntui.cli.request import request_flags, values_for
+from rknntui.cli.request import request_flags
 from rknntui.cli.verb import Printed, described, on_board, verb
 
 _MODES = {
@@ -101,30 +96,15 @@ def run(found: Performance, limits: Limits) -> Printed:
 @target
 @request_flags(COST_ESTIMATE)
 @click.option("--advice", is_flag=True, help="Also say what would make it faster.")
-@report_flag
-@force_flag
-@cost_gate_flags
-@recipe_flags
-@json_flag
-@quiet_flag
-def estimate(
-    target: Path,
-    advice: bool,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> int:
+@estimate_flags("over", "cpu", "memory")
+def estimate(target: Path, **flags: Any) -> int:
     """Estimate the cost of each layer on a chip: cycles, time and what bounds it.
 
     TARGET is a model file or a recipe; nothing is measured.
     """
-    limits, values = Limits.taken(flags), values_for(EstimateParams, flags)
-    if "chips" not in values:
+    if not flags["param_chips"]:
         raise click.UsageError("Name a chip: --chip rk3588. All of them: rknntui chips TARGET.")
-    asked = Asked(target, values, values_of(flags), limits, report, force, as_json, quiet, advice)
-    return show_estimates(asked, layer_cost_lines, kind="layers")
+    return show_estimates(target, flags, layer_cost_lines, kind="layers")
 
 
 @verb(MEASURED_COMPARE, of=command, silent=True)
