@@ -167,8 +167,6 @@ def limit_flags(*names: str) -> Callable[[Command], Command]:
     return add
 
 
-
-
 def estimate_figures(chips: Iterable[ChipEstimate]) -> Iterable[Figure]:
     """Time, memory and layers on the CPU of estimates."""
     for one in chips:

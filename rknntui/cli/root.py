@@ -13,8 +13,11 @@ from rknntui.cli.verbs import GROUPS, OF_GROUPS, VERBS, Place
 
 _COMMANDS = Path(__file__).with_name("commands")
 _SHARED = {
-    "export": "build",
-    **dict.fromkeys(("simulate", "evaluate"), "judge"),
+    **dict.fromkeys(("inspect", "dataset"), "recipe"),
+    **dict.fromkeys(("export", "sweep"), "build"),
+    **dict.fromkeys(("simulate", "evaluate", "accuracy", "compare"), "judge"),
+    "check": "chips",
+    **dict.fromkeys(("run", "memory"), "devices"),
     **dict.fromkeys(("encrypt", "decrypt", "segment", "codegen"), "files"),
     **dict.fromkeys(("script", "schema", "completion"), "shell"),
 }

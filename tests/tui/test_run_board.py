@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from textual.pilot import Pilot
 
@@ -14,6 +14,7 @@ from engine.wire.codec import encode
 from engine.wire.devices import Device, Listing
 from engine.wire.model import Tensor
 from rknntui.app import Workbench
+from rknntui.cli.root import cli
 from rknntui.screens.run.requests import Subject
 from rknntui.screens.run.words import reason
 from rknntui.screens.run.workspace import Run
@@ -338,7 +339,8 @@ async def test_the_copied_command_is_one_that_the_command_line_takes(view: str) 
     for subject in (Subject(session, BOARD), Subject(session, BOARD, "compiled.rknn")):
         words = subject.command_line(view, {"x": "a b.npy"})
         assert words[:2] == ["rknntui", verb]
-        command = importlib.import_module(f"rknntui.cli.commands.{verb}").command
+        command = cli.get_command(click.Context(cli), verb)
+        assert command is not None
         told = command.make_context(verb, words[2:]).params
         assert told["param_device"] == BOARD
         assert told.get("param_layers", False) in (view == "Layers", ())

@@ -1,4 +1,4 @@
-"""``rknntui build`` and ``rknntui export``."""
+"""``rknntui build``, ``export`` and ``sweep``: builds, and what is written of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from engine import UsageError, human_bytes, refuse_existing, summary_text
+from engine import Event, UsageError, human_bytes, refuse_existing, sqnr_rank, summary_text
 from engine.wire.build import (
     BUILD,
     EXPORT,
@@ -19,9 +19,11 @@ from engine.wire.build import (
     ExportParams,
     form_of,
 )
+from engine.wire.build_tables import SWEEP_ROWS
 from engine.wire.codec import encode
 from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
 from engine.wire.requests import RECIPE_SAVE, SaveParams
+from engine.wire.sweep import ROW, SWEEP, Row, Sweep
 from rknntui.cli.flags import (
     Verb,
     force_flag,
@@ -33,6 +35,7 @@ from rknntui.cli.flags import (
     values_of,
 )
 from rknntui.cli.gates import Limits, estimate_figures, limit_flags, output_figures
+from rknntui.cli.output import row_text, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -119,3 +122,35 @@ def export(found: Exported) -> list[str]:
     lines = [f"{found.path}: {human_bytes(found.bytes)}, SHA-256 {found.sha256}", found.note]
     lines += [f"also {path}" for path in found.more]
     return lines + [f"{finding.what} {finding.remedy}" for finding in found.findings]
+
+
+def _sweep_row(event: Event) -> str | None:
+    row = ROW.of(event)
+    return None if row is None else row_text(SWEEP_ROWS, row)
+
+
+@verb(SWEEP, tell=_sweep_row)
+def sweep(result: Sweep) -> Printed:
+    """Build every combination of some options' values, and compare the results (simulated).
+
+    The builds run side by side on a Dask cluster: on this machine, or on another one by address.
+    Where no combination can be built, the exit code is that of the first one's error.
+    """
+    errors = [row.error for row in result.rows if row.error is not None]
+    failed = len(errors) == len(result.rows) > 0
+    return Printed(_sweep_lines(result), code=int(errors[0]["exit_code"]) if failed else 0)
+
+
+def _sweep_lines(result: Sweep) -> list[str]:
+    rows = sorted(result.rows, key=_badness)
+    axes = f"build: {', '.join(result.axes)}"
+    basis = f"simulated, compared on the {result.compared_on}"
+    left = f"; {result.left_out} combinations skipped" if result.left_out else ""
+    return [axes, *table_lines(SWEEP_ROWS, rows), f"{basis}{left}"]
+
+
+def _badness(row: Row) -> float:
+    """Rows in the order of their worst output, the best first; failed ones last."""
+    if row.outputs is None:
+        return float("inf")
+    return -min((sqnr_rank(o.sqnr_db) for o in row.outputs), default=float("inf"))

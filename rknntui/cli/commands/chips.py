@@ -1,4 +1,4 @@
-"""``rknntui chips``: Compare the chips for a model, or list what is known of them."""
+"""``rknntui chips`` and ``check``: a model on the chips (estimated)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,27 @@ from typing import Any
 
 import click
 
+from engine import sanitize
 from engine.wire.cost import (
+    COST_CHECK,
     COST_CHIPS,
     COST_ESTIMATE,
+    CheckAnswer,
     ChipEstimate,
     ChipsParams,
     Estimates,
 )
+from engine.wire.cost_tables import CHECKED, OFF_NPU
+from engine.wire.layers import layer_rows
 from rknntui.cli.cost_text import chip_lines, facts_lines, judged
-from rknntui.cli.estimate_output import estimate_flags, show_estimates
+from rknntui.cli.estimate_output import estimate_flags, loaded, show_estimates
 from rknntui.cli.flags import Verb
-from rknntui.cli.gates import Limits
-from rknntui.cli.output import emit
+from rknntui.cli.gates import Limits, check_figures
+from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags
 from rknntui.cli.session import with_worker
+from rknntui.cli.verb import Printed, verb
 
 SORTS: dict[str, Callable[[ChipEstimate], float]] = {
     "fps": lambda each: -each.fps.value if each.fps is not None else inf,
@@ -83,3 +89,45 @@ def ranked(found: Estimates, sort: str) -> Estimates:
     key = SORTS[sort]
     chips = sorted(found.chips, key=lambda chip: (bool(chip.problem), key(chip)))
     return replace(found, chips=tuple(chips))
+
+
+@verb(
+    COST_CHECK,
+    fill=loaded,
+    limits=("cpu",),
+)
+def check(found: CheckAnswer, limits: Limits) -> Printed:
+    """Say per chip which layers run on the CPU or are refused, why, and what to do (estimated).
+
+    TARGET is a model file or a recipe; the compiler's known rewrites are applied first, and
+    op_target is honoured. Without --chip all chips.
+    """
+    return Printed(_check_lines(found), limits.gates(check_figures(found.chips)))
+
+
+def _check_lines(answer: CheckAnswer) -> list[str]:
+    lines = [f"{sanitize(answer.model)} (estimated)", "", *table_lines(CHECKED, answer.chips)]
+    lines += [f"{one.chip}: {sanitize(one.problem)}" for one in answer.chips if one.problem]
+    return lines + _off_lines(answer) + _warnings(answer)
+
+
+def _warnings(answer: CheckAnswer) -> list[str]:
+    """What crashes the compiler, with the chips of which that is so."""
+    chips_of: dict[str, list[str]] = {}
+    for one in answer.chips:
+        for text in one.warnings:
+            chips_of.setdefault(text, []).append(one.chip)
+    lines = [f"warning: {', '.join(on)}: {sanitize(text, 400)}" for text, on in chips_of.items()]
+    return ["", *lines] if lines else []
+
+
+def _off_lines(answer: CheckAnswer) -> list[str]:
+    """Layers that are not on the NPU, with the chips of which that is so."""
+    chips_of: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for one in answer.chips:
+        for row in layer_rows(one):
+            values = OFF_NPU.record(row, chips=None)
+            chips_of.setdefault(tuple(values.items()), []).append(one.chip)
+    records = [dict(values) | {"chips": " ".join(on)} for values, on in chips_of.items()]
+    lines = table_lines(OFF_NPU, records)
+    return ["", *lines] if lines else []

@@ -1,4 +1,4 @@
-"""``rknntui devices``: Boards in reach, and an emulated one to try with."""
+"""``rknntui devices``, ``run`` and ``memory``: boards, and a model on one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,29 @@ from typing import Any
 
 import click
 
-from engine import AGENT_TARGETS, EMULATED_CHIPS, DeviceError, build_agent, emulate
+from engine import (
+    AGENT_TARGETS,
+    EMULATED_CHIPS,
+    DeviceError,
+    build_agent,
+    emulate,
+    human_bytes,
+    sanitize,
+)
+from engine.wire.board import BOARD_MEMORY, BOARD_RUN, MemoryParams, MemoryReport, Ran
 from engine.wire.board_tables import BOARDS
+from engine.wire.cost import COST_ESTIMATE
 from engine.wire.devices import DEVICES_LIST, DeviceListParams
-from rknntui.cli.flags import json_flag, quiet_flag
+from rknntui.cli.cost_text import memory_cost_lines
+from rknntui.cli.estimate_output import estimate_flags, show_estimates
+from rknntui.cli.figures import layer_lines, memory_line, output_lines, system_line, where_line
+from rknntui.cli.flags import Verb, json_flag, quiet_flag
+from rknntui.cli.gates import Limits
 from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.session import with_worker
+from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.verb import board_target, described, on_board, verb
 
 
 @click.group("devices")
@@ -208,3 +223,67 @@ def _percentages(text: str | None) -> tuple[int, ...] | None:
         return tuple(int(part) for part in text.split(","))
     except ValueError as error:
         raise click.BadParameter("give whole numbers, as 30,40,50", param_hint="--load") from error
+
+
+@click.command(
+    "memory",
+    cls=Verb,
+    **described(BOARD_MEMORY),
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@request_flags(BOARD_MEMORY)
+@request_flags(COST_ESTIMATE, without=("cores",))
+@estimate_flags("memory")
+def memory(model: Path, **flags: Any) -> int:
+    """Show what a model takes on a board, by kind, and what the board has left with it (measured).
+
+    MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board
+    also takes a container of this program, or a recipe. Generation 1's runtime has no figures of a
+    model: the vendor's toolkit is asked for them, where `rknntui vendor adopt` has named one.
+
+    With --chip, nothing is measured: MODEL is a model file or a recipe, and its weights and the
+    tensors between its layers are placed as the vendor's compiler does it (estimated).
+    """
+    values = values_for(MemoryParams, flags)
+    if flags["param_chips"]:
+        if values:
+            raise click.UsageError("--device measures and --chip estimates: give one.")
+        return show_estimates(
+            model, flags, memory_cost_lines, kind="tensors", layers=False, spans=True
+        )
+    if flags["report"] is not None or Limits.taken(flags):
+        raise click.UsageError("--report and --fail-memory are of estimates: give --chip.")
+
+    async def action(session: WorkerSession) -> MemoryReport:
+        target = await board_target(session, model)
+        return await session.run(BOARD_MEMORY, MemoryParams(target.path, target.recipe, **values))
+
+    usage = with_worker(action, Narrator(quiet=flags["quiet"]))
+    lines = [where_line(usage.device, usage.chip, usage.runtime, "", usage.label)]
+    lines += usage.text.splitlines() or [memory_line(None, usage.label, usage.reason)]
+    if usage.memory is not None and usage.memory.sram:
+        lines.append(memory_line(usage.memory, usage.label))
+    if not usage.text:
+        lines.append(f"model file: {human_bytes(usage.model_bytes)}")
+    if usage.system is not None or usage.allocated is None:
+        lines.append(system_line(usage.system))
+    emit(usage, lines, as_json=flags["as_json"])
+    return 0
+
+
+@verb(BOARD_RUN, fill=on_board)
+def run(found: Ran) -> list[str]:
+    """Run inputs through a model on a board (measured).
+
+    MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board also
+    takes a container of this program, or a recipe, which is built first. An image is passed as
+    uint8 pixels in the size of the input; mean and std are in the compiled model.
+    """
+    lines = [where_line(found.device, found.chip, found.runtime, found.driver, found.label)]
+    lines += output_lines(found.outputs)
+    if found.milliseconds is not None:
+        lines.append(f"{found.milliseconds:.3f} ms an inference on the board ({found.label})")
+    lines.append(memory_line(found.memory, found.label, found.memory_reason))
+    lines += layer_lines(found)
+    lines += [f"wrote {path}" for path in found.saved]
+    return lines + [sanitize(note) for note in found.notes]

@@ -45,11 +45,7 @@ async def _with_key(session: WorkerSession, model: Path, _options: Values, _: Va
     return {}
 
 
-@verb(
-    ENCRYPTION_ENCRYPT,
-    fill=_with_key,
-    keys=True,
-)
+@verb(ENCRYPTION_ENCRYPT, fill=_with_key, keys=True)
 def encrypt(found: Encrypted) -> list[str]:
     """Encrypt MODEL: a container of this program with a key of yours (AES-256-GCM), or a compiled
     model of the vendor by its toolkit, which needs no key and whose runtime opens it by itself.
@@ -66,11 +62,7 @@ async def _known_key(session: WorkerSession, _: Path, _options: Values, _fields:
     return {}
 
 
-@verb(
-    ENCRYPTION_DECRYPT,
-    fill=_known_key,
-    keys=True,
-)
+@verb(ENCRYPTION_DECRYPT, fill=_known_key, keys=True)
 def decrypt(found: Decrypted) -> str:
     """Write the container that is in MODEL. The vendor's encrypted models are opened by its runtime
     on a board alone.
@@ -106,10 +98,7 @@ def _copy(one: PlainCopy) -> str:
     return f"{sanitize(one.name, 300)} ({_WORDS[one.what]}{size})"
 
 
-@verb(
-    SEGMENTS_CUT,
-    keys=True,
-)
+@verb(SEGMENTS_CUT, keys=True)
 def segment(found: Segments, asked: SegmentsParams) -> list[str]:
     """List the layers of MODEL with what a cut behind each costs, and cut it into segments.
 
@@ -159,10 +148,7 @@ async def _kind(session: WorkerSession, target: Path) -> str:
     return seen.kind if seen.kind in ("rknn", "rknn_vendor") else ""
 
 
-@verb(
-    CODEGEN,
-    fill=_project_of,
-)
+@verb(CODEGEN, fill=_project_of)
 def codegen(result: Generated) -> list[str]:
     """Write a project that runs a model on a board and compares its outputs with golden ones.
 

@@ -12,7 +12,7 @@ import click
 
 from engine import Event, sanitize, sqnr_text, summary_text
 from engine.wire.build import BUILD, BuildParams
-from engine.wire.build_tables import SEARCH_POINTS
+from engine.wire.build_tables import EDITS, SEARCH_POINTS
 from engine.wire.codec import Values, encode
 from engine.wire.hybrid import (
     CURVE,
@@ -37,14 +37,18 @@ from engine.wire.layers import DTYPES, PROPOSED, layer_rows, layers_of
 from engine.wire.requests import RECIPE_SAVE, SaveParams
 from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import VerbGroup, force_flag
-from rknntui.cli.hybrid_text import (
-    check_lines,
-    curve_lines,
-    time_lines,
-)
 from rknntui.cli.output import row_text, table, table_lines
 from rknntui.cli.session import WorkerSession, resolve
 from rknntui.cli.verb import Printed, verb
+
+
+def time_lines(found: Proposal) -> list[str]:
+    """What a proposal does to the time of an inference, where there is a chip."""
+    before, after = found.time_before_ms, found.time_after_ms
+    if before is None or after is None:
+        return []
+    return [f"time on {found.chip}: {before:.3f} ms -> {after:.3f} ms (estimated)"]
+
 
 save_flag = click.option(
     "--save",
@@ -58,10 +62,7 @@ def command() -> None:
     """Give layers another dtype: files of the vendor's two steps, proposal, search, effect."""
 
 
-@verb(
-    STEP1,
-    of=command,
-)
+@verb(STEP1, of=command)
 def step1(result: Step1) -> list[str]:
     """Write structure, data and NAME.quantization.cfg, to edit and give to step2."""
     files = result.files
@@ -79,7 +80,7 @@ def step2(result: Built, asked: Step2Params) -> Printed:
         else ["inspect", asked.path]
     )
     summary = replace(result.summary, next_command=shlex.join(["rknntui", *then]))
-    lines = [*check_lines(result.honoured), "", *summary_text(summary).split("\n")]
+    lines = [*table_lines(EDITS, result.honoured), "", *summary_text(summary).split("\n")]
     return Printed(lines, more={"summary": encode(summary)})
 
 
@@ -98,11 +99,7 @@ def _wrote(saved: Mapping[str, str]) -> list[str]:
     return [f"wrote {sanitize(path, 300)}" for path in saved.values()]
 
 
-@verb(
-    PROPOSE,
-    of=command,
-    then=_save,
-)
+@verb(PROPOSE, of=command, then=_save)
 @save_flag
 @force_flag
 def propose(found: Proposal, saved: Mapping[str, str]) -> Printed:
@@ -117,17 +114,12 @@ def _point(event: Event) -> str | None:
     return None if point is None else row_text(SEARCH_POINTS, point)
 
 
-@verb(
-    SEARCH,
-    of=command,
-    then=_save,
-    tell=_point,
-)
+@verb(SEARCH, of=command, then=_save, tell=_point)
 @save_flag
 @force_flag
 def search(found: SearchResult, saved: Mapping[str, str]) -> Printed:
     """Find the layers to promote for a floor or a budget; the curve grows on standard error."""
-    lines, best = curve_lines(found), found.best
+    lines, best = table_lines(SEARCH_POINTS, found.curve), found.best
     lines.append(f"best: step {best.step}, {len(best.promoted)} layers; ended: {found.ended}")
     lines += [f"  {sanitize(name, 200)}: {kind}" for name, kind in best.layers.items()]
     return Printed([*lines, *_wrote(saved)], more=saved)
@@ -146,7 +138,7 @@ def effect(result: Effect, asked: EffectParams) -> list[str]:
     ]
     columns = ("output", "before dB", "after dB (simulated)", "round. before dB", "round. after dB")
     lines = table(columns if asked.rounding else columns[:3], rows)
-    return [*lines, f"SQNR over {result.over}", *check_lines(result.honoured)]
+    return [*lines, f"SQNR over {result.over}", *table_lines(EDITS, result.honoured)]
 
 
 async def _built(session: WorkerSession, where: Path, options: Values, _: Values) -> Values:
@@ -165,10 +157,7 @@ def layers_table(result: Table) -> list[str]:
     return lines
 
 
-@verb(
-    JOINS,
-    of=command,
-)
+@verb(JOINS, of=command)
 def joins(result: Joins) -> list[str]:
     """Find operators whose inputs have mismatched ranges (boxes and scores in one Concat)."""
     lines = [

@@ -1,4 +1,4 @@
-"""``rknntui recipe``."""
+"""``rknntui inspect``, ``dataset`` and ``recipe``: what a build starts from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,19 @@ from typing import Any
 
 import click
 
-from engine import OPTIONS, RecipeError, sanitize
+from engine import OPTIONS, EngineError, RecipeError, sanitize
 from engine.wire.codec import Values, encode
+from engine.wire.dataset import DATASET_CHECK, DATASET_MAKE, CheckParams, DatasetFacts, Made
+from engine.wire.model import (
+    GRAPH,
+    LOAD,
+    OPEN,
+    GraphParams,
+    GraphView,
+    Loaded,
+    LoadParams,
+    ModelView,
+)
 from engine.wire.project_tables import CHANGED_OPTIONS, OPTION_VALUES
 from engine.wire.project_tables import OPTIONS as OPTION_TABLE
 from engine.wire.requests import (
@@ -19,30 +30,36 @@ from engine.wire.requests import (
     VALIDATE,
     AtPath,
     Checked,
+    ModelTarget,
     OfRecipe,
     Problem,
     SaveParams,
 )
 from rknntui.cli.flags import (
+    Verb,
     VerbGroup,
     force_flag,
     json_flag,
     output_flag,
     recipe_flags,
+    source_flags,
     target,
     values_of,
 )
+from rknntui.cli.inspect_output import lines
+from rknntui.cli.keys import key_file_flag
 from rknntui.cli.output import emit, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
+from rknntui.cli.verb import described, verb
 
 
 @click.group("recipe", cls=VerbGroup)
-def command() -> None:
+def recipe() -> None:
     """Write, check, show or compare recipes: YAML with everything needed to build again."""
 
 
-@command.command("new", epilog="TARGET is a model file, or a recipe to start from.")
+@recipe.command("new", epilog="TARGET is a model file, or a recipe to start from.")
 @target
 @recipe_flags
 @output_flag("The file to write; default: standard output.")
@@ -75,7 +92,7 @@ def new(target: Path, output: Path | None, force: bool, as_json: bool, **flags: 
     emit(data, text, as_json=as_json)
 
 
-@command.command("check")
+@recipe.command("check")
 @target
 @json_flag
 def check(target: Path, as_json: bool) -> None:
@@ -105,7 +122,7 @@ def _problem_lines(problems: Iterable[Problem]) -> list[str]:
     ]
 
 
-@command.command("show")
+@recipe.command("show")
 @target
 @click.option("--all", "everything", is_flag=True, help="Also the options that have their default.")
 @json_flag
@@ -125,7 +142,7 @@ def show(target: Path, everything: bool, as_json: bool) -> None:
     emit(values, table_lines(OPTION_VALUES, rows), as_json=as_json)
 
 
-@command.command("diff")
+@recipe.command("diff")
 @click.argument("first", type=click.Path(path_type=Path))
 @click.argument("second", type=click.Path(path_type=Path))
 @json_flag
@@ -157,7 +174,7 @@ def diff(first: Path, second: Path, as_json: bool) -> None:
     emit(changed, lines or ["no difference"], as_json=as_json)
 
 
-@command.command("options")
+@recipe.command("options")
 @json_flag
 def options(as_json: bool) -> None:
     """List every option with its default and meaning."""
@@ -174,3 +191,86 @@ def options(as_json: bool) -> None:
         for o in OPTIONS
     ]
     emit(data, table_lines(OPTION_TABLE, OPTIONS), as_json=as_json)
+
+
+@click.group("dataset", cls=VerbGroup)
+def dataset() -> None:
+    """Make or check a calibration dataset (dataset.txt: a line a sample, a file per input)."""
+
+
+@verb(DATASET_MAKE, of=dataset)
+def make(made: Made) -> list[str]:
+    """Write dataset.txt from the pictures of a folder and its subfolders."""
+    lines = [f"{made.path}: {made.samples} samples"]
+    return lines + [f"skipped {sanitize(s.file)}: {sanitize(s.why)}" for s in made.skipped]
+
+
+async def _is_recipe(session: WorkerSession, source: Path) -> bool:
+    try:
+        return await is_recipe(session, source)
+    except EngineError:
+        return False  # a folder, or what the reader of datasets refuses in its own words
+
+
+@dataset.command("check")
+@click.argument("source", metavar="DATASET", type=click.Path(path_type=Path))
+@click.option("--model", type=click.Path(path_type=Path), help="Model or recipe to check against.")
+@recipe_flags
+@json_flag
+def check_dataset(source: Path, model: Path | None, as_json: bool, **flags: Any) -> None:
+    """Read every sample as calibration would, and name each problem by its line.
+
+    DATASET is a list, a folder, or a recipe, whose dataset is checked against its model.
+    """
+
+    async def action(session: WorkerSession) -> DatasetFacts:
+        options: Values = values_of(flags)
+        if await _is_recipe(session, source):
+            options = await resolve(session, source, options)
+        else:
+            options = {**options, "dataset": str(source.absolute())}
+        if model is not None:
+            chosen = {name: value for name, value in options.items() if name != "model"}
+            options = await resolve(session, model, chosen)
+        return await session.call(DATASET_CHECK, CheckParams(None, options, decode=True))
+
+    checked = with_worker(action, Narrator())
+    lines = [f"{checked.samples} samples, {checked.files} files"]
+    lines += [f"line {p.line}: {sanitize(p.file)}: {sanitize(p.what)}" for p in checked.problems]
+    lines += [f"{f.severity}: {sanitize(f.what)}" for f in checked.findings]
+    emit(checked, lines, as_json=as_json)
+    if checked.problems:
+        raise click.exceptions.Exit(6)
+
+
+@click.command(
+    "inspect",
+    cls=Verb,
+    **described(OPEN),
+)
+@target
+@click.option("--layers", is_flag=True, help="List every layer.")
+@click.option("--load", is_flag=True, help="Also convert it and describe the graph.")
+@source_flags
+@key_file_flag
+@json_flag
+def inspect(target: Path, layers: bool, load: bool, as_json: bool, **flags: Any) -> None:
+    """Say what a file is (by its content, not its suffix) and what is in it."""
+    options = values_of(flags)
+
+    async def action(session: WorkerSession) -> tuple[ModelView, Loaded | None, GraphView | None]:
+        path = str(target.absolute())
+        loaded = graph = None
+        view = await session.call(OPEN, ModelTarget(path, source=options))
+        if load:
+            recipe = {**(view.recipe or {"model": path}), **options}
+            loaded = await session.run(LOAD, LoadParams(recipe=recipe))
+        if layers:
+            graph = await session.call(GRAPH, GraphParams(path, source=options))
+        return view, loaded, graph
+
+    view, loaded, graph = with_worker(action, Narrator(quiet=not load))
+    data = encode(view)
+    data |= {} if loaded is None else {"load": encode(loaded)}
+    data |= {} if graph is None else {"graph": encode(graph)}
+    emit(data, lines(view, loaded, graph), as_json=as_json)
