@@ -10,7 +10,7 @@ from textual import events, on
 from textual.containers import Container
 
 from rknntui.bridge import Bridge
-from rknntui.colours import DEFAULT, theme_files
+from rknntui.colours import DEFAULT, Theming, theme_files
 from rknntui.compat import QuietCrashApp
 from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings
 from rknntui.keys.text import key_text
@@ -23,7 +23,6 @@ from rknntui.session.messages import JobChanged, KeysChanged, ProblemsChanged, W
 from rknntui.session.state import Session
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
-from rknntui.theming import Theming
 from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar
 from rknntui.workspaces import WORKSPACES, load
 

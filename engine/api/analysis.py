@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.api.log import path_text
 from engine.api.signatures import SNAPSHOT, Parameters
-from engine.api.status import path_text
 from engine.base.errors import DatasetError, UsageError
 from engine.base.text import sanitize
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from engine.api.later_toolkits import LATER_CONFIG, NO_EFFECT, REFUSED, refused_config
+from engine.api.log import path_text
 from engine.api.signatures import Parameters
-from engine.api.status import path_text
 from engine.base.errors import RecipeError, UsageError
 from engine.base.plain import Value, Values
 from engine.base.text import did_you_mean, sanitize

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.api.log import path_text
 from engine.api.signatures import POSITIONAL, Parameters, bind, passed_names
-from engine.api.status import path_text
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.files import atomic_write, missing_error, open_regular

@@ -7,8 +7,8 @@ from logging import Logger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from engine.api.log import path_text
 from engine.api.signatures import Parameters
-from engine.api.status import path_text
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.text import sanitize

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.api.log import path_text
 from engine.api.signatures import Parameters
-from engine.api.status import path_text
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.plain import Values

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from engine.api.log import returns_status
 from engine.api.rknn import RKNN
 from engine.api.runtime import own_chip
-from engine.api.status import returns_status
 
 
 class RKNNLite:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from engine.api.log import path_text
 from engine.api.signatures import Parameters
-from engine.api.status import path_text
 from engine.base.errors import UsageError
 from engine.base.plain import Value, Values
 from engine.base.text import sanitize

@@ -17,9 +17,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from engine.api.log import close_log, open_log
+from engine.api.log import close_log, open_log, path_text
 from engine.api.shape_equation import Step, Transform, transform_of
-from engine.api.status import path_text
 from engine.base.errors import DatasetError, EngineError, UsageError
 from engine.base.files import atomic_write, output_errors
 from engine.base.text import did_you_mean, sanitize

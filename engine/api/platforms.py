@@ -1,4 +1,4 @@
-"""``list_support_target_platform``: chips by toolkit, or those that a compiled model is for."""
+"""Chips and boards as the vendor's class lists them: by toolkit, of a compiled model, in reach."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from logging import Logger
 from pathlib import Path
 from typing import Any
 
-from engine.api.status import path_text
+from engine.api.log import path_text
 from engine.facts import chip, chips
 from engine.facts.npu import npu_profile
 
@@ -80,3 +80,34 @@ def _runs_with(name: str) -> tuple[str, ...]:
             return together
     npu = npu_profile(chip_name)
     return (chip_name,) if npu is None or chip_name not in ("rk3566", "rk3568") else npu.chips
+
+
+# ``list_devices``: boards in reach, in the form of the manual.
+
+_RULE = "*" * 25
+_SECONDS = 3.0
+
+
+def list_devices(log: Logger) -> tuple[list[str], list[str]]:
+    """Serial numbers of the boards by adb and by NTB, logged as the vendor prints them
+    [RKNN-T1 1.3.2, 3.6.15; RKNN-T2 2.3.0, 2.14].
+
+    An adb server that is not up is started. What keeps a board from the list is a warning.
+    """
+    from engine.devices.listing import poll
+
+    state = poll(seconds=_SECONDS, start_server=True)
+    for notice in state.notices:
+        log.warning("list_devices: %s %s", notice.what, notice.remedy)
+    for device in state.devices:
+        if not device.usable and device.kind != "ntb":
+            log.warning("list_devices: %s %s", device.what, device.remedy)
+    adb, ntb = state.names("adb"), state.names("ntb")
+    lines = [_RULE]
+    for mode, names in (("adb", adb), ("ntb", ntb)):
+        if names:
+            lines += [f"all device(s) with {mode} mode:", ",".join(names)]
+    if not adb and not ntb:
+        lines.append("None devices connected.")
+    log.warning("\n".join([*lines, _RULE]), extra={"plain": True})
+    return adb, ntb

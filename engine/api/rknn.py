@@ -12,11 +12,10 @@ import numpy as np
 from engine.api.compiled import compiler_of, export_compiled
 from engine.api.deployment import Deployment, converts, model_on_board
 from engine.api.later_toolkits import LATER_METHODS
-from engine.api.log import close_log, open_log
+from engine.api.log import close_log, open_log, path_text, returns_status
 from engine.api.script import Script
 from engine.api.session import Session
 from engine.api.signatures import Parameters, bind, passed_names, with_signatures
-from engine.api.status import path_text, returns_status
 from engine.base.errors import UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, StageFinished
 from engine.base.files import atomic_write
@@ -534,7 +533,7 @@ class RKNN:
 
     def list_devices(self) -> tuple[list[str], list[str]]:
         """Serial numbers of the boards in reach: by adb, and by ntb."""
-        from engine.api.devices import list_devices
+        from engine.api.platforms import list_devices
 
         return list_devices(self._log)
 

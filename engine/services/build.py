@@ -30,7 +30,7 @@ from engine.pipeline.trusted_code import load_custom_ops
 from engine.quantize import is_quantized_source, lower_for_vendor, require_plain_run
 from engine.recipe import Recipe, portable_values
 from engine.report import CONTAINER_NOTE
-from engine.services.handler import runs
+from engine.services.registry import runs
 from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 from engine.wire.build import (

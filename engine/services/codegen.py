@@ -14,7 +14,7 @@ from engine.export.codegen.project import Board
 from engine.pipeline import codegen as projects
 from engine.pipeline.runner import Runnable, does_not_run
 from engine.recipe import Recipe, portable_values
-from engine.services.handler import runs
+from engine.services.registry import runs
 from engine.services.state import get_pipeline, recipe_of
 from engine.wire.codegen import CODEGEN, CodegenParams, Generated
 

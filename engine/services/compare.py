@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.base.events import Reporter
-from engine.services.handler import runs
+from engine.services.registry import runs
 from engine.services.state import get_pipeline, recipe_at
 from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
 

@@ -10,7 +10,7 @@ from engine.cost.estimate import chips_named
 from engine.pipeline.compile_sources import channels_first_recipe
 from engine.pipeline.compiled import compile_models, compiled_paths
 from engine.pipeline.source import RecipeSource
-from engine.services.handler import runs
+from engine.services.registry import runs
 from engine.services.state import get_pipeline, recipe_of
 from engine.wire.compile import COMPILE, CompiledModels, CompileParams
 

@@ -11,7 +11,7 @@ from engine.pipeline.costs import advice as advise
 from engine.pipeline.costs import calibrate as calibrated
 from engine.pipeline.costs import check as checked
 from engine.pipeline.costs import estimates, resized
-from engine.services.handler import answers
+from engine.services.registry import answers
 from engine.services.state import get_pipeline, load_directly, recipe_at
 from engine.wire.cost import (
     COST_ADVICE,

@@ -12,7 +12,7 @@ from engine.dataset import Preprocess, make_dataset, read_dataset
 from engine.dataset import check as check_dataset
 from engine.dataset import preview as preview_sample
 from engine.options import Values
-from engine.services.handler import answers
+from engine.services.registry import answers
 from engine.services.state import get_pipeline, load_directly, recipe_of
 from engine.wire.dataset import (
     DATASET_CHECK,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.base.events import Reporter
-from engine.services.handler import answers, runs
+from engine.services.registry import answers, runs
 from engine.wire.devices import (
     DEVICES_EXAMINE,
     DEVICES_LIST,

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from engine.base.process import child_environment, engine_command
-from engine.services.handler import answers
+from engine.services.registry import answers
 from engine.wire.doctor import DOCTOR, Check, Checks
 from engine.wire.method import Nothing
 

@@ -10,7 +10,7 @@ from engine.base.text import sanitize
 from engine.container.encrypted_files import decrypt_file, decrypted_name
 from engine.container.keys import hold_key, key_of_file, key_of_text, needed_key
 from engine.export.encryption import encrypt_model, progress_teller
-from engine.services.handler import answers, runs
+from engine.services.registry import answers, runs
 from engine.wire.encryption import (
     ENCRYPTION_DECRYPT,
     ENCRYPTION_ENCRYPT,

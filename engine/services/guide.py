@@ -4,24 +4,116 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.accuracy.guide import STEPS, Fact, Step, next_step
-from engine.base.errors import UsageError
+from engine.accuracy.guide import (
+    STEPS,
+    Fact,
+    Step,
+    StepResult,
+    cosine_verdict,
+    next_step,
+    worst_verdict,
+)
+from engine.base.errors import ContainerError, DeviceError, UsageError
 from engine.base.events import Reporter
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir.arrays import read_npy
-from engine.pipeline.board import BoardChoice
+from engine.pipeline.board import BoardChoice, compare_on_board
+from engine.pipeline.layers import require_comparable
 from engine.recipe import Recipe
-from engine.services.guide_board import BOARD_CHECKS
+from engine.report import sqnr_text
 from engine.services.guide_float import FLOAT_CHECKS, float_verdict
 from engine.services.guide_probe import Check, Probe
 from engine.services.guide_quantized import QUANTIZED_CHECKS, quantized_verdict
-from engine.services.handler import runs
+from engine.services.registry import runs
 from engine.services.state import get_pipeline, recipe_of
-from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep
+from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep, StepFinding, Verdict
 from engine.wire.guide import Step as Told
+
+if TYPE_CHECKING:
+    from engine.accuracy.three_way import LayerOnBoard
+    from engine.pipeline.board import OnBoard
+
+# Stage C of the accuracy guide: the board [RKNN-T2 1.1.0, 3.6.2].
+
+_PROGRAM = (
+    "Where your own program on the board gives other results, search there: use exactly the same "
+    "npy, and check colour order, layout, want_float, scale and the code behind the outputs."
+)
+_RUNTIME = (
+    "Update the board's runtime library and driver to the newest versions (`rknntui doctor "
+    "--device` has them), and see which layers run on the CPU (`rknntui perf --layers`). What is "
+    "left is a fault of runtime or compiler: the vendor asks for the model and this analysis."
+)
+
+
+def _c1(probe: Probe) -> StepResult:
+    if probe.board is None:
+        return StepResult(
+            "Not run: no board was named.",
+            (StepFinding("board", "not named"),),
+            "told",
+            "Name one: `rknntui accuracy MODEL --guide --device DEVICE`, or use one in "
+            "the workspace Devices. " + _PROGRAM,
+        )
+
+    require_comparable(probe.pipeline)
+    try:
+        comparison = compare_on_board(probe.pipeline, probe.feeds[0], probe.board)
+    except (ContainerError, DeviceError, UsageError) as error:
+        advice = error.advice
+        return StepResult(
+            "Tried to run the layers on the board.",
+            (StepFinding("board", error.what, "warning"),),
+            "warning",
+            advice,
+        )
+    return _result(comparison)
+
+
+def _result(comparison: OnBoard) -> StepResult:
+    head = comparison.head
+    did = (
+        f"Ran the first sample on {head.device} ({head.chip}, {head.label}) and compared "
+        f"{len(comparison.layers)} layers with the simulator, each on the board's own inputs."
+    )
+    findings = [StepFinding("runtime, driver", f"{head.runtime or '?'}, {head.driver or '?'}")]
+    apart = [layer for layer in comparison.layers if layer.diverges]
+    findings += [
+        StepFinding(layer.row.layer, _words(layer), _verdict(layer)) for layer in apart[:5]
+    ]
+    if comparison.missing:
+        findings.append(StepFinding("not given by the board", f"{len(comparison.missing)} layers"))
+    if not apart:
+        findings.append(StepFinding("layers", comparison.verdict, "pass"))
+        return StepResult(did, tuple(findings), "pass", _PROGRAM)
+    # what is left of it behind the last layers decides how bad it is
+    verdict = worst_verdict(("warning", _verdict(comparison.layers[-1])))
+    return StepResult(did, tuple(findings), verdict, f"{comparison.verdict} {_RUNTIME}")
+
+
+def _verdict(layer: LayerOnBoard) -> Verdict:
+    """By the cosine of board and simulator."""
+    cosine = layer.between.cosine
+    return worst_verdict(
+        ("warning", "fail" if cosine is None else cosine_verdict(cosine))
+        if layer.diverges
+        else (cosine_verdict(cosine or 0.0),)
+    )
+
+
+def _words(layer: LayerOnBoard) -> str:
+    steps = "" if layer.own_steps is None else f", up to {layer.own_steps:.3g} steps"
+    sqnr = None if layer.own is None else layer.own.sqnr
+    return f"by itself {sqnr_text(sqnr)} from the simulator{steps}"
+
+
+BOARD_CHECKS: Mapping[str, Check] = {"C1": _c1}
+"""Step -> what it runs."""
+
 
 _CHECKS: Mapping[str, Check] = {**FLOAT_CHECKS, **QUANTIZED_CHECKS, **BOARD_CHECKS}
 _ALGORITHMS = ("normal", "kl_divergence", "mmse", "accurate")

@@ -37,7 +37,7 @@ from engine.pipeline.layers import (
 from engine.pipeline.trusted_code import load_custom_ops
 from engine.quantize.checks import check_range
 from engine.report import samples_text
-from engine.services.handler import answers, runs
+from engine.services.registry import answers, runs
 from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
 from engine.wire.accuracy import RoundedOutput
 from engine.wire.hybrid import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.services.handler import answers
+from engine.services.registry import answers
 from engine.wire.measured import (
     MEASURED_COMPARE,
     MEASURED_LIST,

@@ -14,7 +14,7 @@ from engine.base.errors import GraphError, RecipeError, SourceModelError, UsageE
 from engine.base.findings import Finding
 from engine.base.version import __version__
 from engine.build import BuildSummary
-from engine.services.handler import answers
+from engine.services.registry import answers
 from engine.wire.codec import typed
 from engine.wire.method import Nothing
 from engine.wire.model import (

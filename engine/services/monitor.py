@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.base.events import Reporter
-from engine.services.handler import runs
+from engine.services.registry import runs
 from engine.wire.monitor import (
     MONITOR_REPLAY,
     MONITOR_WATCH,

@@ -12,7 +12,7 @@ from engine.base.files import atomic_write, sha256_of
 from engine.base.findings import Finding
 from engine.base.trust import trust_file, trusted_code, trusted_digest
 from engine.options import Values
-from engine.services.handler import answers
+from engine.services.registry import answers
 from engine.services.state import recipe_at, recipe_of
 from engine.wire.requests import (
     CODE_CONFIRM,

@@ -1,4 +1,4 @@
-"""Which function answers which method of the protocol.
+"""Handlers, and which function answers which method of the protocol.
 
 A method ``X`` or ``X.y`` that is declared in :mod:`engine.wire.X` is answered by the function of
 its last word in ``engine.services.X``, and needs no row here. They are named, not imported: a
@@ -8,11 +8,15 @@ worker loads what a request needs.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any, Generic, TypeVar
 
 import engine.wire
+from engine.base.events import Reporter
+from engine.base.plain import JsonObject
+from engine.wire.codec import encode, read_request
 from engine.wire.method import Method, Query, Task
 
 _QUERIES = {
@@ -82,3 +86,44 @@ QUERIES: Mapping[str, str] = _Homes(Query, _QUERIES)
 """Answered at once."""
 TASKS: Mapping[str, str] = _Homes(Task, _TASKS)
 """Run as jobs."""
+
+
+# Handlers: what the worker calls with plain data, written over the types of a method.
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+BESIDE = ("allow_code",)
+"""What any request may carry beside its parameters; the worker looks at it."""
+
+
+class Handler(Generic[P, R]):
+    """A method and the function that answers it.
+
+    Called, it takes plain data and gives plain data, both checked against the method's types.
+    """
+
+    def __init__(self, method: Method[P, R], function: Callable[..., R]) -> None:
+        self.method = method
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __call__(self, params: JsonObject, *reporter: Reporter) -> JsonObject:
+        """Answer a request.
+
+        Raises:
+            UsageError: a parameter does not fit; it is named.
+        """
+        asked = {name: value for name, value in params.items() if name not in BESIDE}
+        result: Any = self.function(read_request(self.method.params, asked), *reporter)
+        return encode(result)
+
+
+def answers(method: Query[P, R]) -> Callable[[Callable[[P], R]], Handler[P, R]]:
+    """The function below answers that query."""
+    return lambda function: Handler(method, function)
+
+
+def runs(method: Task[P, R]) -> Callable[[Callable[[P, Reporter], R]], Handler[P, R]]:
+    """The function below does that job; it tells the reporter how far it is."""
+    return lambda function: Handler(method, function)

@@ -17,7 +17,7 @@ from engine.base.text import did_you_mean, sanitize
 from engine.base.trust import trusted_code
 from engine.dataset import Preprocess, require_files
 from engine.pipeline.trusted_code import named_object
-from engine.services.handler import runs
+from engine.services.registry import runs
 from engine.services.state import get_pipeline, recipe_of
 from engine.simulate import Simulator, open_arithmetic
 from engine.wire.accuracy import (

@@ -25,7 +25,7 @@ from engine.export.segments.containers import container_layers
 from engine.frontends.sniff import sniff
 from engine.graph.segments import cut_points
 from engine.pipeline.runner import load_packed
-from engine.services.handler import runs
+from engine.services.registry import runs
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 
 if TYPE_CHECKING:

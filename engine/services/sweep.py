@@ -36,7 +36,7 @@ from engine.pipeline.pipeline import reported_stages
 from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe
 from engine.report import samples_text
-from engine.services.handler import runs
+from engine.services.registry import runs
 from engine.services.state import get_pipeline
 from engine.wire.codec import encode, typed
 from engine.wire.record import record

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.dataset import read_dataset
-from engine.services.handler import answers
+from engine.services.registry import answers
 from engine.services.state import get_pipeline, recipe_at, recipe_of
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from engine.wire.model import RANGES, RangeRow, Ranges

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.base.events import Reporter, StageStarted
-from engine.services.handler import answers, runs
+from engine.services.registry import answers, runs
 from engine.toolkit import environments
 from engine.wire.vendor import (
     VENDOR_ADOPT,

@@ -38,7 +38,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, result: OnBoard | Exception) -> lis
             raise result
         return result
 
-    monkeypatch.setattr("engine.services.guide_board.compare_on_board", compare)
+    monkeypatch.setattr("engine.services.guide.compare_on_board", compare)
     return asked
 
 

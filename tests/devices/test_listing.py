@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.api.devices import list_devices
+from engine.api.platforms import list_devices
 from engine.devices.listing import BOTH_MODES, Device, poll
 from engine.devices.transports.adb.server import AdbServer
 from engine.devices.usb import usb_devices

@@ -15,10 +15,9 @@ from engine.base.process import ProcessId
 from engine.services.registry import QUERIES, TASKS
 from engine.wire.devices import DEVICES_LIST, DeviceListParams
 from rknntui.app import Workbench
-from rknntui.bridge import Bridge
+from rknntui.bridge import _PLACES, Bridge, in_background, place_of
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
-from rknntui.worker_places import _PLACES, in_background, place_of
 
 
 @pytest_asyncio.fixture(loop_scope="session")

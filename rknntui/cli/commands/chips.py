@@ -20,8 +20,8 @@ from engine.wire.cost import (
     ChipsParams,
     Estimates,
 )
-from engine.wire.cost_tables import CHECKED, OFF_NPU
-from engine.wire.layers import layer_rows
+from engine.wire.cost_tables import CHECKED
+from engine.wire.layers import OFF_NPU, layer_rows
 from rknntui.cli.cost_text import chip_lines, facts_lines, judged
 from rknntui.cli.estimate_output import estimate_flags, loaded, show_estimates
 from rknntui.cli.flags import Verb

@@ -18,8 +18,7 @@ from engine.wire.codec import Values, encode
 from engine.wire.compare import COMPARE_BOARD, ComparedLayer, Comparison
 from engine.wire.formats import PERCENT, range_of
 from engine.wire.guide import GUIDE, GuideParams, Step
-from engine.wire.layer_tables import COMPARE, LAYERS, QUALITY
-from engine.wire.layers import LayerFigures, layer_rows
+from engine.wire.layers import COMPARE, LAYERS, QUALITY, LayerFigures, layer_rows
 from rknntui.cli.figures import output_lines
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.gates import Limits, limit_flags, worst_layer

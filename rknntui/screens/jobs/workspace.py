@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from engine import sanitize
 from engine.wire.formats import MOMENT
 from engine.wire.project_tables import JOBS
+from rknntui.bridge import in_background
 from rknntui.keys.commandline import job_command
 from rknntui.keys.text import key_text
 from rknntui.screens.base.workspace import Workspace
@@ -20,7 +21,6 @@ from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import SearchLine
 from rknntui.widgets.strips import Line
 from rknntui.widgets.table import Table
-from rknntui.worker_places import in_background
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
