@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from rknntui.bridge import MAIN, in_background, place_of
 from rknntui.keys.commandline import read_record
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import WorkerChanged

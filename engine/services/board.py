@@ -1,6 +1,8 @@
-"""Answers and jobs of the worker about one board, and a model on it."""
+"""Answers and jobs of the worker about boards: what is in reach, one of them, a model on it."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from engine.base.events import Reporter
 from engine.services.registry import answers, runs
@@ -18,6 +20,20 @@ from engine.wire.board import (
     Ran,
     RunParams,
 )
+from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
+from engine.wire.devices import (
+    DEVICES_EXAMINE,
+    DEVICES_LIST,
+    DEVICES_PERF,
+    EXAMINED,
+    DeviceListParams,
+    ExamineParams,
+    Listing,
+    Performance,
+    PerfParams,
+)
+from engine.wire.doctor import Check, Checks
+from engine.wire.monitor import MONITOR_REPLAY, MONITOR_WATCH, Monitored, ReplayParams, WatchParams
 
 
 @answers(BOARD_ABOUT)
@@ -65,3 +81,85 @@ def memory(params: MemoryParams, reporter: Reporter) -> MemoryReport:
     if address is not None:
         return memory_by_job(address, source, reporter)
     return with_allocations(memory_on_board(params, source, reporter), source, reporter)
+
+
+@answers(DEVICES_LIST)
+def list(params: DeviceListParams) -> Listing:  # noqa: A001 - the verb of the command line
+    """Look once for the boards in reach."""
+    from engine.devices.address import Address
+    from engine.devices.listing import poll
+
+    named = [str(Address.parse(address)) for address in params.ssh]
+    return poll(ssh=named, start_server=params.start_server, ask=params.ask)
+
+
+@runs(DEVICES_EXAMINE)
+def examine(params: ExamineParams, reporter: Reporter) -> Checks:
+    """Look at a board from the cable to the driver, step by step; run a model once where asked."""
+    from engine.devices.doctor.examine import examine_board
+
+    def tell(check: Check) -> Check:
+        reporter.check_cancelled()
+        reporter.emit(EXAMINED.event(check))
+        return check
+
+    return Checks(tuple(map(tell, examine_board(params, reporter.check_cancelled))))
+
+
+@runs(DEVICES_PERF)
+def perf(params: PerfParams, reporter: Reporter) -> Performance:
+    """Time a compiled model on a board, point by point of cores and threads."""
+    from engine.devices.measure.performance import measure_performance
+    from engine.devices.toolkit.board import toolkit_address
+    from engine.services.board_models import model_source
+
+    address = toolkit_address(params.device)
+    source = model_source(params, params.build, reporter)
+    if address is not None:
+        from engine.devices.toolkit.jobs import perf_by_job  # the simulator: a second of a start
+
+        return perf_by_job(address, params, source, reporter)
+    return measure_performance(params, source, reporter)
+
+
+@runs(MONITOR_WATCH)
+def watch(params: WatchParams, reporter: Reporter) -> Monitored:
+    """Watch boards until the time is over or the job is asked to finish."""
+    from engine.devices.watch.watch import watch_boards
+
+    return watch_boards(params, reporter)
+
+
+@runs(MONITOR_REPLAY)
+def replay(params: ReplayParams, reporter: Reporter) -> Monitored:
+    """Show a recording again."""
+    from engine.devices.watch.replay import replay_recording
+
+    return replay_recording(params, reporter)
+
+
+@runs(COMPARE_BOARD)
+def board(params: CompareParams, reporter: Reporter) -> Comparison:
+    """Compare golden, simulator and board on one sample; tensors are written where asked.
+
+    Raises:
+        UsageError: the build is not quantized, or the compiled model is of another one.
+        DeviceError: the board cannot be reached or used.
+        OutputExistsError: the folder is not empty.
+    """
+    from engine.pipeline.analysis import compare_build
+    from engine.pipeline.board import BoardChoice
+    from engine.services.state import get_pipeline, recipe_at
+
+    pipeline = get_pipeline(recipe_at(params), reporter, last="quantize", then=("board",))
+    compiled = None if params.compiled is None else Path(params.compiled)
+    comparison, files = compare_build(
+        pipeline,
+        BoardChoice(params.device, compiled=compiled),
+        None if params.inputs is None else [Path(path) for path in params.inputs],
+        None if params.output_dir is None else Path(params.output_dir),
+        layers=params.layers,
+        force=params.force,
+        rounding=params.rounding,
+    )
+    return comparison.told(files)

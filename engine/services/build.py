@@ -1,4 +1,4 @@
-"""The worker's jobs: build, simulate, accuracy, export."""
+"""The worker's jobs of a build: build, simulate, accuracy, export; its quant table as rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from engine.pipeline.trusted_code import load_custom_ops
 from engine.quantize import is_quantized_source, lower_for_vendor, require_plain_run
 from engine.recipe import Recipe, portable_values
 from engine.report import CONTAINER_NOTE
-from engine.services.registry import runs
+from engine.services.registry import answers, runs
 from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 from engine.wire.build import (
@@ -47,7 +47,8 @@ from engine.wire.build import (
     SimulateParams,
     form_of,
 )
-from engine.wire.model import LOAD, Loaded, LoadParams
+from engine.wire.model import LOAD, RANGES, Loaded, LoadParams, RangeRow, Ranges
+from engine.wire.requests import ModelTarget
 
 if TYPE_CHECKING:
     from engine.base.findings import Finding
@@ -296,3 +297,26 @@ def vendor_onnx(pipeline: Pipeline) -> bytes:
         sample = islice(pipeline.feeds(pipeline.dataset.first(1)), 1) if quantized else ()
         require_plain_run(data, next(iter(sample), None))
     return data
+
+
+@answers(RANGES)
+def ranges(params: ModelTarget) -> Ranges:
+    """The quant table of a build as rows."""
+    table = get_pipeline(recipe_at(params)).quantized.table
+    return Ranges(
+        tuple(
+            RangeRow(
+                tensor=name,
+                dtype=quant.dtype,
+                scales=len(quant.scale),
+                scale=min(quant.scale),
+                scale_max=max(quant.scale),
+                zero_point=quant.zero_point[0] if len(set(quant.zero_point)) == 1 else None,
+                minimum=None if quant.minimum is None else min(quant.minimum),
+                maximum=None if quant.maximum is None else max(quant.maximum),
+                observed_minimum=quant.observed_minimum,
+                observed_maximum=quant.observed_maximum,
+            )
+            for name, quant in table.items()
+        )
+    )

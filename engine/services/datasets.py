@@ -16,16 +16,19 @@ from engine.services.registry import answers
 from engine.services.state import get_pipeline, load_directly, recipe_of
 from engine.wire.dataset import (
     DATASET_CHECK,
+    DATASET_LIST,
     DATASET_MAKE,
     DATASET_PREVIEW,
     CheckParams,
     DatasetFacts,
     FileProblem,
     LeftOut,
+    ListParams,
     Made,
     MakeParams,
     Preview,
     PreviewParams,
+    Samples,
 )
 
 if TYPE_CHECKING:
@@ -112,3 +115,25 @@ def make(params: MakeParams) -> Made:
     )
     skipped = tuple(LeftOut(str(path), why) for path, why in result.skipped)
     return Made(str(result.path), len(result.dataset), result.found, skipped)
+
+
+MOST_SAMPLES = 20_000
+
+
+@answers(DATASET_LIST)
+def samples(params: ListParams) -> Samples:
+    """The samples of a dataset in their order, at most 20,000 of them, read from its list or chosen
+    from its folder.
+    """
+    chosen = recipe_of(params.recipe or {}).dataset
+    if chosen.dataset is None:
+        raise UsageError(
+            "There is no dataset yet.", remedy="Set dataset to a dataset.txt or a folder."
+        )
+    path = Path(chosen.dataset)
+    dataset = read_dataset(path, count=chosen.dataset_count, seed=chosen.dataset_seed)
+    entries = (
+        (dataset.lines[index] if dataset.lines else 0, tuple(map(str, entry)))
+        for index, entry in enumerate(dataset.entries[:MOST_SAMPLES])
+    )
+    return Samples(len(dataset), tuple(entries))

@@ -30,13 +30,13 @@ _QUERIES = {
     "tensor": "engine.services.model:tensor",
     "layer": "engine.services.model:layer",
     "joins": "engine.services.hybrid:joins",
-    "ranges": "engine.services.tables:ranges",
+    "ranges": "engine.services.build:ranges",
     "validate": "engine.services.recipes:validate",
     "code.files": "engine.services.recipes:files",
     "code.confirm": "engine.services.recipes:confirm_file",
     "recipe.load": "engine.services.recipes:load",
     "recipe.save": "engine.services.recipes:save",
-    "dataset.list": "engine.services.tables:samples",
+    "dataset.list": "engine.services.datasets:samples",
     "dataset.check": "engine.services.datasets:check",
     "dataset.preview": "engine.services.datasets:preview",
     "dataset.make": "engine.services.datasets:make",
@@ -51,6 +51,10 @@ _TASKS = {
 }
 
 
+_SHARED = dict.fromkeys(("devices", "monitor", "compare"), "board")
+"""Module of the wire -> the module of handlers that it shares with another."""
+
+
 class _Homes(Mapping[str, str]):
     """Method of one kind -> ``module:function``."""
 
@@ -63,7 +67,7 @@ class _Homes(Mapping[str, str]):
             return self._rows[name]
         room = name.partition(".")[0]
         if name not in _ROWS and room.isidentifier() and name in self._declared(room):
-            return f"engine.services.{room}:{name.rpartition('.')[2]}"
+            return f"engine.services.{_SHARED.get(room, room)}:{name.rpartition('.')[2]}"
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 from engine.api import RKNN
 from engine.base.events import NullReporter
 from engine.devices.doctor.examine import examine_board
-from engine.services.devices import perf
+from engine.services.board import perf
 from engine.wire.devices import ExamineParams
 from engine.wire.doctor import Check
 from tests.devices.conftest import SshBoards

@@ -13,7 +13,7 @@ from engine.base.events import CallbackReporter, Event, NullReporter
 from engine.devices.address import Address
 from engine.devices.doctor.diagnose import STEPS
 from engine.devices.doctor.examine import examine_board
-from engine.services.devices import examine
+from engine.services.board import examine
 from engine.wire.devices import EXAMINED, ExamineParams
 from engine.wire.doctor import Check
 from rknntui_emulator.runtime.answers import TensorFacts, input_digest

@@ -11,7 +11,7 @@ import pytest
 from engine.base.errors import DeviceLostError, RuntimeLibraryError, UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, NullReporter, Progress
 from engine.devices.measure.history import list_runs, load_run
-from engine.services.devices import perf
+from engine.services.board import perf
 from engine.wire.codec import encode
 from rknntui_emulator.runtime.answers import ANY_INPUT, TensorFacts
 from tests.devices.known_model import SCALE, SCORES, ZERO, answers

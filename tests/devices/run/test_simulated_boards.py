@@ -14,9 +14,8 @@ from engine.base.errors import EngineError
 from engine.base.events import CallbackReporter, Event, NullReporter, StageStarted
 from engine.devices.measure.history import load_run
 from engine.recipe import Recipe
-from engine.services.board import memory, run
+from engine.services.board import examine, memory, perf, run
 from engine.services.build import simulate
-from engine.services.devices import examine, perf
 from rknntui.demo import demo_folder
 from tests.devices.conftest import Boards, Equip
 from tests.devices.demo_container import demo_container, digits

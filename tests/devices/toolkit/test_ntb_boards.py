@@ -31,7 +31,7 @@ from engine.devices.model_source import ModelSource
 from engine.devices.toolkit.board import toolkit_address
 from engine.devices.toolkit.jobs import with_allocations
 from engine.services import board as board_service
-from engine.services import devices as devices_service
+from engine.services import board as devices_service
 from engine.toolkit.toolkit import Toolkit
 from engine.wire.board import MemoryParams, MemoryReport, RunParams
 from engine.wire.devices import PerfParams

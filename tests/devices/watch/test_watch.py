@@ -299,7 +299,7 @@ def test_sums() -> None:
 def test_a_watch_loads_nothing_of_models(repository: Path) -> None:
     """It has a worker of its own, and a small board little memory."""
     code = (
-        "import sys, engine.services.monitor, engine.devices.watch.watch, "
+        "import sys, engine.services.board, engine.devices.watch.watch, "
         "engine.devices.watch.replay; print({'numpy', 'onnx', 'onnx_ir'} & set(sys.modules))"
     )
     done = subprocess.run(
