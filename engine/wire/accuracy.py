@@ -201,15 +201,11 @@ class ShortScore:
     agreement: float | None
 
 
-EVALUATE = Task(
-    "evaluate",
-    EvaluateParams,
-    Evaluated,
-    "evaluate",
+# fmt: off
+EVALUATE = Task("evaluate", EvaluateParams, Evaluated, "evaluate", after="accuracy",
     about="Score labelled samples, float against simulated: top-k or a custom score.",
     example="FILE.py:Name is a function (outputs, label, sample) -> number or dict of "
     "numbers, averaged over the samples, or a class with update(outputs, label, "
-    "sample) and result().",
-    after="accuracy",
-)
+    "sample) and result().")
+# fmt: on
 SCORE = Task("score", ScoreParams, ShortScore)

@@ -266,36 +266,14 @@ class Exported:
     findings: tuple[Finding, ...] = ()
 
 
-BUILD = Task(
-    "build",
-    BuildParams,
-    BuildSummary,
-    "build",
-    about="Load, optimise, calibrate, quantize and evaluate a model.",
-    after="recipe",
-)
-SIMULATE = Task(
-    "simulate",
-    SimulateParams,
-    Simulated,
-    "simulate",
+# fmt: off
+BUILD = Task("build", BuildParams, BuildSummary, "build", after="recipe",
+    about="Load, optimise, calibrate, quantize and evaluate a model.")
+SIMULATE = Task("simulate", SimulateParams, Simulated, "simulate", after="Judge",
     about="Run inputs through a build or a container on this machine.",
-    example="TARGET is a model file, a recipe or an rknntui container (.rknn).",
-    after="Judge",
-)
-ACCURACY = Task(
-    "accuracy",
-    AccuracyParams,
-    Analysis,
-    "accuracy",
-    about="Rank the layers of a build by their quantization error.",
-    after="simulate",
-)
-EXPORT = Task(
-    "export",
-    ExportParams,
-    Exported,
-    "export",
-    about="Write a build as .rknn container, QDQ ONNX for the vendor's compiler, or TFLite.",
-    after="build",
-)
+    example="TARGET is a model file, a recipe or an rknntui container (.rknn).")
+ACCURACY = Task("accuracy", AccuracyParams, Analysis, "accuracy", after="simulate",
+    about="Rank the layers of a build by their quantization error.")
+EXPORT = Task("export", ExportParams, Exported, "export", after="build",
+    about="Write a build as .rknn container, QDQ ONNX for the vendor's compiler, or TFLite.")
+# fmt: on

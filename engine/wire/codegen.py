@@ -160,13 +160,9 @@ class Generated:
     findings: tuple[Finding, ...] = ()
 
 
-CODEGEN = Task(
-    "codegen",
-    CodegenParams,
-    Generated,
-    "codegen",
+# fmt: off
+CODEGEN = Task("codegen", CodegenParams, Generated, "codegen", after="compile",
     about="Write a C++ or Python project that runs a model on a board.",
     example="TARGET is a model file, a recipe, a container of this program, or a compiled .rknn. "
-    "Tasks: " + "; ".join(f"{name}: {about}" for name, about in MODEL_TASKS.items()) + ".",
-    after="compile",
-)
+    "Tasks: " + "; ".join(f"{name}: {about}" for name, about in MODEL_TASKS.items()) + ".")
+# fmt: on

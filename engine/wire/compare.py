@@ -168,15 +168,11 @@ class Comparison(BoardAnswer):
     rounding: RoundingSensitivity | None = None
 
 
-COMPARE_BOARD = Task(
-    "compare.board",
-    CompareParams,
-    Comparison,
-    "compare",
+# fmt: off
+COMPARE_BOARD = Task("compare.board", CompareParams, Comparison, "compare", after="monitor",
     about="Compare a build with a board, layer by layer, on the same input.",
     example="TARGET is a model file or a recipe; flags override the recipe. The exit code is "
     "1 where a layer diverges. An emulated board runs the build itself; for a real "
     "one: rknntui export TARGET -o layers.onnx --layers, compile that with the "
-    "vendor's toolkit (do_quantization=False), and give the file with --compiled.",
-    after="monitor",
-)
+    "vendor's toolkit (do_quantization=False), and give the file with --compiled.")
+# fmt: on

@@ -263,12 +263,8 @@ class CompiledModels:
     chips: tuple[Compiled, ...]
 
 
-COMPILE = Task(
-    "compile",
-    CompileParams,
-    CompiledModels,
-    "compile",
+# fmt: off
+COMPILE = Task("compile", CompileParams, CompiledModels, "compile", after="vendor",
     about="Compile a build for chips with the vendor's toolkit.",
-    example="Example: rknntui compile recipe.yaml --chip rk3588 --chip rv1106 -o out/ --samples 4",
-    after="vendor",
-)
+    example="Example: rknntui compile recipe.yaml --chip rk3588 --chip rv1106 -o out/ --samples 4")
+# fmt: on

@@ -433,28 +433,14 @@ class Calibrated:
 
 
 COST_CHIPS = Query("cost.chips", ChipsParams, Chips)
-COST_ESTIMATE = Query(
-    "cost.estimate",
-    EstimateParams,
-    Estimates,
-    "perf estimate",
+# fmt: off
+COST_ESTIMATE = Query("cost.estimate", EstimateParams, Estimates, "perf estimate",
     about="Estimate the cost of each layer on a chip.",
-    example="Example: rknntui perf estimate model.onnx --chip rk3588 --fail-over 20ms",
-)
-COST_CHECK = Query(
-    "cost.check",
-    CostCheckParams,
-    CheckAnswer,
-    "check",
+    example="Example: rknntui perf estimate model.onnx --chip rk3588 --fail-over 20ms")
+COST_CHECK = Query("cost.check", CostCheckParams, CheckAnswer, "check", after="chips",
     about="Check which layers of a model run on the NPU of each chip.",
-    example="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0",
-    after="chips",
-)
+    example="Example: rknntui check model.onnx --chip rk3566 --fail-cpu 0")
 COST_ADVICE = Query("cost.advice", AdviceParams, AdviceAnswer)
-COST_CALIBRATE = Query(
-    "cost.calibrate",
-    CalibrateParams,
-    Calibrated,
-    "perf calibrate",
-    about="Correct a chip's estimates by a kept run.",
-)
+COST_CALIBRATE = Query("cost.calibrate", CalibrateParams, Calibrated, "perf calibrate",
+    about="Correct a chip's estimates by a kept run.")
+# fmt: on

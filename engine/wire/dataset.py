@@ -154,11 +154,7 @@ class Made:
 DATASET_LIST = Query("dataset.list", ListParams, Samples)
 DATASET_CHECK = Query("dataset.check", CheckParams, DatasetFacts)
 DATASET_PREVIEW = Query("dataset.preview", PreviewParams, Preview)
-DATASET_MAKE = Query(
-    "dataset.make",
-    MakeParams,
-    Made,
-    "dataset make",
-    options=False,
-    about="Write dataset.txt from the pictures of a folder and its subfolders.",
-)
+# fmt: off
+DATASET_MAKE = Query("dataset.make", MakeParams, Made, "dataset make", options=False,
+    about="Write dataset.txt from the pictures of a folder and its subfolders.")
+# fmt: on

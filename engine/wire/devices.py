@@ -369,31 +369,15 @@ class Performance(ModelOnBoard):
     kept: str = ""
 
 
-DEVICES_PERF = Task(
-    "devices.perf",
-    PerfParams,
-    Performance,
-    "perf run",
-    options=False,
+# fmt: off
+DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf run", options=False,
     about="Time a compiled model on a board (measured).",
-    example="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3",
-)
-DEVICES_LIST = Query(
-    "devices.list",
-    DeviceListParams,
-    Listing,
-    "devices list",
-    options=False,
-    about="List the boards in reach: by adb, by NTB, on USB, and this machine where it is one.",
-)
-DEVICES_EXAMINE = Task(
-    "devices.examine",
-    ExamineParams,
-    Checks,
-    "doctor",
-    options=False,
-    about="Check this machine and installation, or a board.",
-    after="devices",
-)
+    example="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3")
+DEVICES_LIST = Query("devices.list", DeviceListParams, Listing, "devices list", options=False,
+    about="List the boards in reach: by adb, by NTB, on USB, and this machine where it is one.")
+DEVICES_EXAMINE = Task("devices.examine", ExamineParams, Checks, "doctor",
+    options=False, after="devices",
+    about="Check this machine and installation, or a board.")
+# fmt: on
 EXAMINED = Part("devices.check", Check)
 """A check of ``devices.examine``, told as soon as it is done."""

@@ -149,25 +149,15 @@ class Decrypted:
 
 
 ENCRYPTION_KEY = Query("encryption.key", KeyParams, Nothing)
-ENCRYPTION_ENCRYPT = Task(
-    "encryption.encrypt",
-    EncryptParams,
-    Encrypted,
-    "encrypt",
-    options=False,
+# fmt: off
+ENCRYPTION_ENCRYPT = Task("encryption.encrypt", EncryptParams, Encrypted, "encrypt",
+    options=False, after="segment",
     about="Encrypt a container or a compiled model.",
     example="Examples: rknntui encrypt model.rknn --key-file key.txt; rknntui encrypt "
     "model.rknn --level 3, which asks for the key. There is no way to read a "
-    "container without its key.",
-    after="segment",
-)
-ENCRYPTION_DECRYPT = Task(
-    "encryption.decrypt",
-    DecryptParams,
-    Decrypted,
-    "decrypt",
-    options=False,
+    "container without its key.")
+ENCRYPTION_DECRYPT = Task("encryption.decrypt", DecryptParams, Decrypted, "decrypt",
+    options=False, after="encrypt",
     about="Decrypt a container that was encrypted here.",
-    example="Example: rknntui decrypt model.crypt.rknn --key-file key.txt",
-    after="encrypt",
-)
+    example="Example: rknntui decrypt model.crypt.rknn --key-file key.txt")
+# fmt: on

@@ -446,54 +446,20 @@ class Built:
     path: str | None
 
 
-TABLE = Query(
-    "hybrid.table",
-    ModelTarget,
-    Table,
-    "hybrid table",
-    about="List the layers of a build with dtype, range, SQNR and cost on --target-platform.",
-)
-JOINS = Query(
-    "joins",
-    ModelTarget,
-    Joins,
-    "hybrid joins",
-    about="Find inputs with mismatched ranges before a build.",
-)
-EFFECT = Task(
-    "hybrid.effect",
-    EffectParams,
-    Effect,
-    "hybrid effect",
-    about="Show the effect of other dtypes and ranges.",
-)
-PROPOSE = Task(
-    "hybrid.propose",
-    ProposeParams,
-    Proposal,
-    "hybrid propose",
-    about="Rank the layers by the gain of promoting them.",
-)
-SEARCH = Task(
-    "hybrid.search",
-    SearchParams,
-    SearchResult,
-    "hybrid search",
-    about="Find the layers to promote for a floor or a budget.",
-)
-STEP1 = Task(
-    "hybrid.step1",
-    Step1Params,
-    Step1,
-    "hybrid step1",
-    about="Write the three files of hybrid quantization step 1.",
-)
-STEP2 = Task(
-    "hybrid.step2",
-    Step2Params,
-    Built,
-    "hybrid step2",
-    options=False,
-    about="Build from the edited files of step 1.",
-)
+# fmt: off
+TABLE = Query("hybrid.table", ModelTarget, Table, "hybrid table",
+    about="List the layers of a build with dtype, range, SQNR and cost on --target-platform.")
+JOINS = Query("joins", ModelTarget, Joins, "hybrid joins",
+    about="Find inputs with mismatched ranges before a build.")
+EFFECT = Task("hybrid.effect", EffectParams, Effect, "hybrid effect",
+    about="Show the effect of other dtypes and ranges.")
+PROPOSE = Task("hybrid.propose", ProposeParams, Proposal, "hybrid propose",
+    about="Rank the layers by the gain of promoting them.")
+SEARCH = Task("hybrid.search", SearchParams, SearchResult, "hybrid search",
+    about="Find the layers to promote for a floor or a budget.")
+STEP1 = Task("hybrid.step1", Step1Params, Step1, "hybrid step1",
+    about="Write the three files of hybrid quantization step 1.")
+STEP2 = Task("hybrid.step2", Step2Params, Built, "hybrid step2", options=False,
+    about="Build from the edited files of step 1.")
+# fmt: on
 CURVE = Part(CURVE_KIND, CurvePoint)

@@ -156,23 +156,11 @@ KEPT_RUNS = Table("kept-runs", "A run that was measured and is kept.", (
     LAYERS.but(help="Layers with times."),
     FIGURES_ARE.but(value=lambda run: None if run.damaged else run.label),
 ))
-# fmt: on
 
-MEASURED_LIST = Query(
-    "measured.list",
-    KeptFilter,
-    KeptRuns,
-    "perf history",
-    options=False,
+MEASURED_LIST = Query("measured.list", KeptFilter, KeptRuns, "perf history", options=False,
     about="List the runs that are kept, the newest first; nothing is measured.",
     tables={"runs": KEPT_RUNS},
-    empty="No run is kept.",
-)
-MEASURED_COMPARE = Query(
-    "measured.compare",
-    RunPair,
-    RunsCompared,
-    "perf compare",
-    options=False,
-    about="Set two kept runs side by side.",
-)
+    empty="No run is kept.")
+MEASURED_COMPARE = Query("measured.compare", RunPair, RunsCompared, "perf compare", options=False,
+    about="Set two kept runs side by side.")
+# fmt: on

@@ -409,16 +409,11 @@ PING = Query("ping", Nothing, WorkerFacts)
 WARM = Query("warm", Nothing, WorkerFacts)
 SNIFF = Query("sniff", AtPath, FileKind)
 PAIRS = Query("pairs", AtPath, Pairs)
-OPEN = Query(
-    "open",
-    ModelTarget,
-    ModelView,
-    "inspect",
-    options=False,
+# fmt: off
+OPEN = Query("open", ModelTarget, ModelView, "inspect", options=False, after="demo",
     about="Show what a file is and what it contains.",
     example="TARGET is a model of any of the seven frameworks (either file of a pair), a recipe, "
     "or any .rknn or .rknnop file. Without --load nothing is converted: it reports what a load "
-    "needs.",
-    after="demo",
-)
+    "needs.")
+# fmt: on
 LOAD = Task("load", LoadParams, Loaded)

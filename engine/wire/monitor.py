@@ -129,15 +129,11 @@ BOARD = Part("monitor.board", BoardFacts)
 NOTE = Part("monitor.note", BoardNote)
 SAMPLE = Part("monitor.sample", BoardSample, kept=False)
 """A look; all of them are for a recording, a job's record has the newest alone."""
-MONITOR_WATCH = Task(
-    "monitor.watch",
-    WatchParams,
-    Monitored,
-    "monitor",
+# fmt: off
+MONITOR_WATCH = Task("monitor.watch", WatchParams, Monitored, "monitor", after="memory",
     about="Watch boards: load of the NPU, clock, temperature and memory.",
     example="Examples: rknntui monitor --device adb:SERIAL --device ssh:pi@board.lan --hz 5 "
     "--record watch.jsonl; rknntui monitor --replay watch.jsonl --speed 10. The exit "
-    "code is 13 if no board answered.",
-    after="memory",
-)
+    "code is 13 if no board answered.")
+# fmt: on
 MONITOR_REPLAY = Task("monitor.replay", ReplayParams, Monitored, "monitor")

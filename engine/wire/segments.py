@@ -139,15 +139,11 @@ class Segments:
     toolkit: str = ""
 
 
-SEGMENTS_CUT = Task(
-    "segments.cut",
-    SegmentsParams,
-    Segments,
-    "segment",
-    options=False,
+# fmt: off
+SEGMENTS_CUT = Task("segments.cut", SegmentsParams, Segments, "segment",
+    options=False, after="codegen",
     about="Cut a model into segments that other models may run between.",
     example="Examples: rknntui segment model.rknn --chip rk1808; rknntui segment model.rknn "
     "--max-time 5ms -o parts.rknn; rknntui segment model.rknn --after 12 --after 30 "
-    "-o parts.rknn",
-    after="codegen",
-)
+    "-o parts.rknn")
+# fmt: on

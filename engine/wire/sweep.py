@@ -143,15 +143,11 @@ class Sweep:
     label: str
 
 
-SWEEP = Task(
-    "sweep",
-    SweepParams,
-    Sweep,
-    "sweep",
+# fmt: off
+SWEEP = Task("sweep", SweepParams, Sweep, "sweep", after="export",
     about="Build with many option values and compare the builds.",
     example="TARGET is a model file or a recipe; flags override the recipe. Example: rknntui "
     "sweep recipe.yaml --axis quantized_algorithm=normal,mmse,accurate --axis "
-    "quantized_method=channel,layer",
-    after="export",
-)
+    "quantized_method=channel,layer")
+# fmt: on
 ROW = Part(ROW_KIND, IndexedRow)

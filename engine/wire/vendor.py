@@ -153,59 +153,28 @@ class ToolkitRemoved:
     freed: int = 0
 
 
-VENDOR_KNOWN = Query(
-    "vendor.known",
-    ToolkitsParams,
-    Toolkits,
-    "vendor list",
-    options=False,
+# fmt: off
+VENDOR_KNOWN = Query("vendor.known", ToolkitsParams, Toolkits, "vendor list", options=False,
     about="Show the environments that are known; * is used where none is named.",
-    example="Example: rknntui vendor list --size",
-)
-VENDOR_DEFAULT = Query(
-    "vendor.default",
-    ToolkitName,
-    ToolkitEnvironment,
-    "vendor default",
+    example="Example: rknntui vendor list --size")
+VENDOR_DEFAULT = Query("vendor.default", ToolkitName, ToolkitEnvironment, "vendor default",
     options=False,
     about="Use an environment wherever its generation is needed and none is named.",
-    example="Example: rknntui vendor default toolkit2-2.5.0",
-)
+    example="Example: rknntui vendor default toolkit2-2.5.0")
 """Have an environment used for its generation where none is named."""
-VENDOR_INSTALL = Task(
-    "vendor.install",
-    ToolkitInstallParams,
-    ToolkitEnvironment,
-    "vendor install",
+VENDOR_INSTALL = Task("vendor.install", ToolkitInstallParams, ToolkitEnvironment, "vendor install",
     options=False,
     about="Make an environment of rknn-toolkit2: a venv with packages that work together.",
-    example="Example: rknntui vendor install --wheels ./wheels",
-)
-VENDOR_ADOPT = Task(
-    "vendor.adopt",
-    ToolkitAdoptParams,
-    ToolkitEnvironment,
-    "vendor adopt",
+    example="Example: rknntui vendor install --wheels ./wheels")
+VENDOR_ADOPT = Task("vendor.adopt", ToolkitAdoptParams, ToolkitEnvironment, "vendor adopt",
     options=False,
     about="Take in an environment that you made, by its interpreter or its folder.",
-    example="Example: rknntui vendor adopt ~/venvs/rknn1/bin/python",
-)
-VENDOR_CHECK = Task(
-    "vendor.check",
-    ToolkitName,
-    ToolkitEnvironment,
-    "vendor check",
-    options=False,
+    example="Example: rknntui vendor adopt ~/venvs/rknn1/bin/python")
+VENDOR_CHECK = Task("vendor.check", ToolkitName, ToolkitEnvironment, "vendor check", options=False,
     about="Import the toolkit, and name the one package that keeps it from that.",
-    example="Example: rknntui vendor check toolkit2",
-)
+    example="Example: rknntui vendor check toolkit2")
 """Import its toolkit; the findings name the one package that keeps it from that."""
-VENDOR_REMOVE = Task(
-    "vendor.remove",
-    ToolkitName,
-    ToolkitRemoved,
-    "vendor remove",
-    options=False,
+VENDOR_REMOVE = Task("vendor.remove", ToolkitName, ToolkitRemoved, "vendor remove", options=False,
     about="Remove an environment that was made here; one that was adopted is only forgotten.",
-    example="Example: rknntui vendor remove toolkit2",
-)
+    example="Example: rknntui vendor remove toolkit2")
+# fmt: on

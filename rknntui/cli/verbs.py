@@ -34,31 +34,27 @@ class Place:
     wire: str = ""
 
 
+# fmt: off
 _OWN = {
-    "demo": Place(
-        "Run the main job on the demo model, then open the workbench on its result.", "Build"
-    ),
+    "demo": Place("Run the main job on the demo model, then open the workbench on its result.",
+             "Build"),
     "dataset": Place("Make or check a calibration dataset.", "inspect"),
     "recipe": Place("Write, check, show or compare recipes.", "dataset"),
-    "script": Place(
-        "Run a Python script of the vendor's toolkit, unchanged, with this program.", "sweep"
-    ),
-    "hybrid": Place(
-        "Mixed precision: set the dtype of layers by files, proposal or search.", "evaluate"
-    ),
+    "script": Place("Run a Python script of the vendor's toolkit, unchanged, with this program.",
+             "sweep"),
+    "hybrid": Place("Mixed precision: set the dtype of layers by files, proposal or search.",
+             "evaluate"),
     "chips": Place("Compare the chips for a model, or list what is known of them.", "Chips"),
-    "vendor": Place(
-        "Make, adopt, check and remove environments of the vendor's toolkits.", "Compile and deploy"
-    ),
+    "vendor": Place("Make, adopt, check and remove environments of the vendor's toolkits.",
+             "Compile and deploy"),
     "devices": Place("Boards in reach, and an emulated one to try with.", "Boards"),
-    "perf": Place(
-        "Time a model on a board, or estimate it for a chip; list and compare runs.", "run"
-    ),
+    "perf": Place("Time a model on a board, or estimate it for a chip; list and compare runs.",
+             "run"),
     "completion": Place("Print the completion script of a shell.", "Shell"),
-    "schema": Place(
-        "Print the JSON schemas of a verb: its parameters and its result.", "completion"
-    ),
+    "schema": Place("Print the JSON schemas of a verb: its parameters and its result.",
+             "completion"),
 }
+# fmt: on
 _METHOD = re.compile(r"^\w+ = (?:Query|Task)\((.*?)\)$", re.DOTALL | re.MULTILINE)
 _WORDS = re.compile(r'\s*"[\w.]+",\s*\w+,\s*\w+,\s*"([\w ]+)"')
 _ABOUT = re.compile(r'\sabout="([^"]*)"')
