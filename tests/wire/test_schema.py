@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from engine import UsageError, verb_schema
-from engine.wire.codec import encode, read_request
+from engine.wire.codec import Above, Omit, encode, read_request
 from engine.wire.compile import CompileParams
 from engine.wire.method import methods
+from engine.wire.record import record
 from engine.wire.schema import schema_of
 from rknntui.cli.root import run
 
@@ -102,3 +103,31 @@ def test_a_verb_prints_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert search["additionalProperties"] is False
     assert run(["schema", "biuld"]) == 2
     assert "build" in capsys.readouterr().err
+
+
+@record
+class _Bounds:
+    """A number above 0, a pair, and what may be absent."""
+
+    rate: Annotated[float, Above(0.0)]
+    pair: tuple[int, str] = (0, "")
+    note: Omit[str] = None
+
+
+@pytest.mark.parametrize(
+    ("answer", "data", "fits"),
+    [
+        (False, {"rate": 0.1}, True),
+        (False, {"rate": 0.0}, False),
+        (False, {"rate": 1, "pair": [1, "a"]}, True),
+        (False, {"rate": 1, "pair": [1]}, False),
+        (False, {"rate": 1, "pair": [1, "a", 2]}, False),
+        (True, {"rate": 1, "pair": [1, "a"]}, True),
+        (True, {"rate": 1, "note": "n"}, False),
+        (True, {"rate": 1, "pair": [1, "a"], "later": 1}, True),
+    ],
+)
+def test_bounds_rows_and_what_may_be_left_out(
+    answer: bool, data: dict[str, Any], fits: bool
+) -> None:
+    assert Draft202012Validator(schema_of(_Bounds, answer=answer)).is_valid(data) is fits
