@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from engine import human_bytes, sanitize, shape_text
+from engine.wire.formats import FIGURE
 
 if TYPE_CHECKING:
     from engine.wire.model import Tensor, TensorQuant
@@ -40,10 +41,12 @@ def quant_text(quant: TensorQuant) -> str:
     scales = [math.nan if scale is None else scale for scale in quant.scale]
     if len(scales) == 1:
         zero = quant.zero_point[0] if quant.zero_point else 0
-        return f"{quant.dtype} scale {scales[0]:.6g} zero {zero}"
+        return f"{quant.dtype} scale {scales[0]:g} zero {zero}"
     if not scales:
         return quant.dtype
-    return f"{quant.dtype} {len(scales)} scales {min(scales):.4g}..{max(scales):.4g}"
+    return (
+        f"{quant.dtype} {len(scales)} scales {FIGURE.text(min(scales))}..{FIGURE.text(max(scales))}"
+    )
 
 
 def fact_rows(facts: Mapping[str, object], depth: int = 0) -> Iterator[tuple[int, str, str]]:

@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.wire.cost import Step
+from engine.wire.record import record
+
 MAX_LINES = 2_000_000
 MAX_LINE = 4096
 """Longer lines are passed over: the compiler's longest are some 300 characters."""
@@ -48,27 +51,22 @@ _TOTAL = re.compile(
 _SHAPE = re.compile(r"\((?P<sizes>\d{1,12}(?:,\d{1,12})*)?\)|\.\.\.")
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedLayer:
+@record(kw_only=True)
+class PrintedLayer(Step):
     """A row of the table of layers.
 
     Attributes:
         shapes: of the features, weight and bias that it reads; None where the table cuts it short.
         read_kb: ``RW(KB)``: whole KB that it reads.
-        name: the full name, ``Conv:/stem``; empty where the compiler leaves the column blank.
     """
 
     id: int
-    op: str
-    dtype: str
-    target: str
     shapes: tuple[tuple[int, ...] | None, ...]
     out: tuple[int, ...]
     ddr_cycles: int
     npu_cycles: int
     total_cycles: int
     read_kb: int
-    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,13 +92,13 @@ def _check_of(estimate: ChipEstimate) -> ChipCheck:
         estimate.chip,
         estimate.generation,
         estimate.dtype,
-        estimate.npu_layers,
-        estimate.cpu_layers,
-        estimate.refused_layers,
-        rows,
-        estimate.problem,
-        estimate.unknown_layers,
-        estimate.warnings,
+        npu_layers=estimate.npu_layers,
+        cpu_layers=estimate.cpu_layers,
+        refused_layers=estimate.refused_layers,
+        rows=rows,
+        problem=estimate.problem,
+        unknown_layers=estimate.unknown_layers,
+        warnings=estimate.warnings,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from engine.base.text import sanitize
 from engine.options import option
@@ -69,6 +70,7 @@ from engine.wire.table import (
     above,
     accent,
     known,
+    low_db,
     no_noise,
     since,
 )
@@ -146,6 +148,14 @@ def _sweep_outputs(row: Row) -> str | None:
     if row.error is not None:
         return str(row.error.get("what", ""))
     return _outputs_text((output.name, output.sqnr_db) for output in row.outputs or ())
+
+
+def _moved(side: str) -> Callable[[Any], float | None]:
+    def value(row: Any) -> float | None:
+        rounding = getattr(row, side)
+        return None if rounding is None else no_noise(rounding.rounding_db)
+
+    return value
 
 
 def _cut(tensor: RangeRow) -> float | None:
@@ -280,6 +290,18 @@ SEARCH_POINTS = Table("search-points", "A build of a search (simulated; times es
     TOOK.but(help="Since the start, measured.", from_width=90),
     TENSOR.but(help="The tensor that was changed.", value=known("tensor"), width=14, grow=1,
                from_width=110),
+))
+
+EFFECT_OUTPUTS = Table("effect", "An output as built, and with the other choice (simulated).", (
+    OUTPUT,
+    Column("before", "before dB", SQNR, "Its SQNR as built.", lambda row: no_noise(row.before_db),
+           style=low_db),
+    Column("after", "after dB", SQNR, "Its SQNR with the other choice.",
+           lambda row: no_noise(row.sqnr_db), style=low_db),
+    Column("rounding_before", "round. before dB", SQNR, "How far other roundings move it as built.",
+           _moved("rounding_before"), from_width=1),
+    Column("rounding", "round. after dB", SQNR, "The same with the other choice.",
+           _moved("rounding"), from_width=1),
 ))
 
 EDITS = Table("edits", "What became of a change of a layer that you asked for.", (

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from engine.base.findings import Finding
 from engine.base.plain import Values
 from engine.wire.codec import Between, Text, Whole
+from engine.wire.cost import Step
 from engine.wire.flags import Flag, Force, Refresh
 from engine.wire.formats import COUNT
 from engine.wire.method import Task
@@ -105,23 +106,17 @@ class CompileParams:
 
 # fmt: off
 @record(kw_only=True)
-class CompiledLayer:
+class CompiledLayer(Step):
     """A layer as the vendor's compiler printed it, beside our estimate of it.
 
     Attributes:
-        name: the compiler's: ``Conv:/stem``.
         id: ours (``layer.id``); empty where none of ours is it.
-        op, dtype, target: the compiler's: ``ConvRelu``, ``INT8``, ``NPU``.
         npu_cycles, total_cycles, read_kb: as printed; None on chips where it prints none.
         estimated_npu_cycles, estimated_total_cycles, estimated_target: ours; None where there is no
             layer of this name in our plan.
     """
 
-    name: str
-    op: str
     id: str = ""
-    dtype: str = ""
-    target: str = ""
     npu_cycles: Annotated[int | None, ADDED, Column(
         "compiled_npu_cycles", "NPU cycles", COUNT, "Cycles of the NPU, as the compiler printed "
         "them.", width=10)] = None

@@ -211,25 +211,37 @@ class Interval:
     high: float
 
 
+@record(kw_only=True)
+class Step:
+    """What a compiler or a runtime takes as one step, as it calls it; empty where it says nothing.
+
+    Attributes:
+        name: ``Conv:/stem/conv``.
+        op, dtype: ``ConvExSwish``, ``INT8``.
+        target: where it runs: ``NPU``, ``CPU``, ``GPU``.
+    """
+
+    name: str = ""
+    op: str = ""
+    dtype: str = ""
+    target: str = ""
+
+
 # fmt: off
-@record
-class LayerCost:
+@record(kw_only=True)
+class LayerCost(Step):
     """A layer as the compiler lays it out.
 
     Attributes:
         id: the layer of the build that it belongs to (``layer.id``), the first where it does the
             work of several; a layer that the compiler adds has that of the layer it serves.
         layers: all of them.
-        name, op: as the compiler prints them: ``Conv:/stem/conv``, ``ConvExSwish``.
         shapes_in, shape_out: as the compiler prints them.
         ddr_cycles, npu_cycles, total_cycles: as it prints them; 0 of generation 1, which has none.
     """
 
     id: str
     layers: tuple[str, ...]
-    name: str
-    op: str
-    dtype: str
     target: Placed
     reason: Annotated[str, REASON.but(width=8)]
     remedy: Annotated[str, REMEDY.but(width=8)]
@@ -293,42 +305,51 @@ class MemoryCost:
 
 
 @record
-class ChipEstimate:
-    """What a model costs on one chip.
+class OnChip:
+    """Where the layers of a model run on a chip.
 
     Attributes:
-        confidence: as of :class:`ChipFacts`, or ``calibrated`` by a run of the user's board.
-        problem: why there is no estimate (an operator that it refuses, no such dtype); then every
-            figure is None and ``layers`` may be empty.
-        time_ms, fps: of an inference, with all ``cores`` and the ``batch``: ``fps`` counts each.
-        peak_gops: 10^9 operations a second that its MACs do at this dtype, clock and number of
-            cores; a multiply-accumulate is two. None where its clock is not published.
-        bandwidth_gbs: 10^9 bytes a second between NPU and memory; None where it is not known.
+        problem: why nothing is known of them (an operator that it refuses, no such dtype).
         cpu_layers: None for generation 1, of which it is not public.
         unknown_layers: that the NPU or the CPU computes, which is not public.
-        stratum: kind of network that the interval is of; empty where there is one kind.
-        reaches: ``yes``, ``no`` or ``maybe``: whether it does the frames a second asked for, and
-            its whole interval with it; empty where none were asked for, or there is no estimate.
-        notes: what the figures leave out, in sentences.
         warnings: what crashes the vendor's compiler or has no effect in it, and what to do.
     """
 
     chip: str
     generation: int
     dtype: str
+    problem: str = field(default="", kw_only=True)
+    npu_layers: int = field(default=0, kw_only=True)
+    cpu_layers: int | None = field(default=0, kw_only=True)
+    refused_layers: int = field(default=0, kw_only=True)
+    unknown_layers: int = field(default=0, kw_only=True)
+    warnings: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+@record
+class ChipEstimate(OnChip):
+    """What a model costs on one chip; without an estimate (``problem``) every figure is None.
+
+    Attributes:
+        confidence: as of :class:`ChipFacts`, or ``calibrated`` by a run of the user's board.
+        time_ms, fps: of an inference, with all ``cores`` and the ``batch``: ``fps`` counts each.
+        peak_gops: 10^9 operations a second that its MACs do at this dtype, clock and number of
+            cores; a multiply-accumulate is two. None where its clock is not published.
+        bandwidth_gbs: 10^9 bytes a second between NPU and memory; None where it is not known.
+        stratum: kind of network that the interval is of; empty where there is one kind.
+        reaches: ``yes``, ``no`` or ``maybe``: whether it does the frames a second asked for, and
+            its whole interval with it; empty where none were asked for, or there is no estimate.
+        notes: what the figures leave out, in sentences.
+    """
+
     cores: int
     batch: int
     npu_mhz: float
     confidence: str
-    problem: str = ""
     remedy: str = ""
     time_ms: Interval | None = None
     fps: Interval | None = None
     memory: MemoryCost | None = None
-    npu_layers: int = 0
-    cpu_layers: int | None = 0
-    refused_layers: int = 0
-    unknown_layers: int = 0
     total_cycles: int = 0
     macs: int = 0
     layers: tuple[LayerCost, ...] = ()
@@ -338,7 +359,6 @@ class ChipEstimate:
     bandwidth_gbs: float | None = None
     stratum: str = ""
     reaches: str = ""
-    warnings: tuple[str, ...] = ()
 
 
 @record
@@ -356,23 +376,11 @@ class Estimates:
     fps_asked: float = 0.0
 
 
-@record
-class ChipCheck:
-    """A model on one chip: how many layers where, and the rows of those not on the NPU.
+@record(kw_only=True)
+class ChipCheck(OnChip):
+    """A model on one chip: how many layers where, and the rows of those not on the NPU."""
 
-    Counts and ``warnings`` are as of :class:`ChipEstimate`.
-    """
-
-    chip: str
-    generation: int
-    dtype: str
-    npu_layers: int
-    cpu_layers: int | None
-    refused_layers: int
     rows: tuple[LayerCost, ...]
-    problem: str = ""
-    unknown_layers: int = 0
-    warnings: tuple[str, ...] = ()
 
 
 @record

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from engine.base.findings import Finding
 from engine.wire.codec import Above, Key, Omit, Text, Whole
+from engine.wire.cost import Step
 from engine.wire.doctor import Check, Checks
 from engine.wire.flags import Board, Flag, Layered
 from engine.wire.formats import MICROSECONDS
@@ -285,35 +286,37 @@ class MeasuredPoint:
     batch: int = 1
 
 
-@record
-class LayerTime:
-    """A row of the runtime's own table of layers: what it ran as one step.
+@record(kw_only=True)
+class TimedStep(Step):
+    """What the runtime ran as one step; None where it does not print a figure.
 
     Attributes:
-        number: its number there; 0 where it was not kept.
-        name, op, dtype, target: as the runtime calls it, and where it ran (NPU, CPU); empty where
-            it does not print it.
         microseconds: with the timing of layers on, which slows the run.
-        traffic: bytes read and written.
-        id: of the build's layer that it computes; empty or None where it is none, or not known.
-        also: further layers that it computes; the time is that of all.
-        ddr_cycles, npu_cycles, total_cycles: None where it does not print them.
+        traffic: bytes read and written, together.
     """
 
-    number: Annotated[int, Key("id")] = 0
-    name: str = ""
-    op: str = ""
-    dtype: str = ""
-    target: str = ""
     microseconds: Annotated[
         float | None, ADDED, Column("", "time µs", MICROSECONDS, "Its time on the board.")
     ] = None
     traffic: Annotated[int | None, ADDED] = None
-    id: Annotated[str | None, Key("layer")] = ""
-    also: tuple[str, ...] = ()
     ddr_cycles: Annotated[Omit[int], ADDED] = None
     npu_cycles: Annotated[Omit[int], ADDED] = None
     total_cycles: Annotated[Omit[int], ADDED] = None
+
+
+@record
+class LayerTime(TimedStep):
+    """A row of the runtime's own table of layers.
+
+    Attributes:
+        number: its number there; 0 where it was not kept.
+        id: of the build's layer that it computes; empty or None where it is none, or not known.
+        also: further layers that it computes; the time is that of all.
+    """
+
+    number: Annotated[int, Key("id")] = 0
+    id: Annotated[str | None, Key("layer")] = ""
+    also: tuple[str, ...] = ()
 
 
 @record

@@ -69,6 +69,10 @@ def _milliseconds(value: float) -> str:
     return f"{value:.{sum(size < end for end in ends)}f}"
 
 
+def _duration(seconds: float) -> str:
+    return f"{seconds:.{2 if seconds < 9.995 else 1}f} s"
+
+
 def _rate(value: float) -> str:
     return f"{value / 1000:.1f}k" if value >= 9999.95 else f"{value:.1f}"
 
@@ -118,6 +122,11 @@ SIZE = Format("a size, 1.67 MiB", human_bytes, 10, unit="bytes")
 MILLISECONDS = Format("a time in ms, 12.35", _milliseconds, 6, digits=6, unit="ms")
 MICROSECONDS = Format("a time in µs, 12.3", lambda value: f"{value:.1f}", 9, digits=3, unit="µs")
 SECONDS = Format("a time in s, 12.3", lambda value: f"{value:.1f}", 7, digits=3, unit="s")
+DURATION = Format("how long it took, 0.12 s", _duration, 7, digits=3, unit="s")
+CLOCK = Format("a clock, 1000 MHz", lambda hertz: f"{hertz / 1e6:.0f} MHz", 8, unit="Hz")
+CELSIUS = Format("a temperature, 45.3 °C", lambda value: f"{value:.1f} °C", 7, unit="°C")
+FACTOR = Format("a factor, 1.234", lambda value: f"{value:.3f}", 6, digits=6)
+PROGRESS = Format("how much is done, 45%", lambda share: f"{share:.0%}", 4, unit="share of 1")
 RATE = Format("frames a second, 47.3 or 12.5k", _rate, 6, digits=4, unit="frames/s")
 TENTHS = Format("a number with one decimal", lambda value: f"{value:.1f}", 7, digits=4)
 RATIO = Format("a ratio, 1.7x", lambda value: f"{value:.1f}x", 6, digits=4)

@@ -334,7 +334,7 @@ class Preflight:
     notes: tuple[str, ...]
 
 
-@record
+@record(kw_only=True)
 class GraphFacts:
     """A loaded graph in figures.
 
@@ -343,21 +343,19 @@ class GraphFacts:
         parameters: elements of all weights; ``weights_bytes`` their bytes.
     """
 
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[Port | Tensor, ...]
+    outputs: tuple[Port | Tensor, ...]
     nodes: int
     operators: dict[str, int]
     parameters: int
     weights_bytes: int
 
 
-@record
-class ModelView:
+@record(kw_only=True)
+class ModelView(GraphFacts):
     """A model as a whole, of any kind of file.
 
     Attributes:
-        operators: operator -> count, most frequent first.
-        parameters: elements of all weights; ``weights_bytes`` their bytes.
         recipe: of a container, or of the recipe that was opened.
         summary: of a container's build, with what the file itself cannot know.
         preflight: of a source model.
@@ -371,12 +369,6 @@ class ModelView:
     name: str
     format: str
     sha256: str
-    inputs: tuple[Port | Tensor, ...]
-    outputs: tuple[Port | Tensor, ...]
-    nodes: int
-    operators: dict[str, int]
-    parameters: int
-    weights_bytes: int
     findings: tuple[Finding, ...]
     recipe: Values | None
     summary: BuildSummary | None
@@ -386,20 +378,14 @@ class ModelView:
     segments: Omit[tuple[Segment, ...]] = None
 
 
-@record
-class Loaded:
+@record(kw_only=True)
+class Loaded(GraphFacts):
     """A source model that was loaded; ``seconds`` measured, ``cached`` when nothing was done."""
 
     framework: str
     format: str
     producer: str
     files: tuple[tuple[str, str], ...]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    nodes: int
-    operators: dict[str, int]
-    parameters: int
-    weights_bytes: int
     findings: tuple[Finding, ...]
     seconds: float
     cached: bool

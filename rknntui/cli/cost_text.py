@@ -22,7 +22,7 @@ from engine.wire.cost_tables import (
     interval_text,
     problem_lines,
 )
-from engine.wire.formats import MILLISECONDS, RATE
+from engine.wire.formats import CLOCK, MILLISECONDS, RATE
 from engine.wire.layers import COST, layer_rows
 from rknntui.cli.output import table_lines
 
@@ -74,7 +74,7 @@ def facts_lines(chips: Sequence[ChipFacts]) -> list[str]:
 
 
 def _head_line(estimate: ChipEstimate, model: str) -> str:
-    clock = f", {estimate.npu_mhz:.0f} MHz" if estimate.npu_mhz else ""
+    clock = f", {CLOCK.text(1e6 * estimate.npu_mhz)}" if estimate.npu_mhz else ""
     plural = "s" if estimate.cores > 1 else ""
     batch = f", batch {estimate.batch}" if estimate.batch > 1 else ""
     return (

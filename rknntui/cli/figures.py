@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine import sanitize, sqnr_text
-from engine.wire.accuracy import RoundedLayer, RoundedOutput
+from engine import sanitize
 from engine.wire.board import SystemMemory
 from engine.wire.build import SimulatedOutput
 from engine.wire.build_tables import LARGEST, OUTPUTS
@@ -19,11 +18,6 @@ def where_line(device: str, chip: str, runtime: str, driver: str, label: str) ->
     """Which board with which software, and what its figures are."""
     where = f"{sanitize(device)}: {chip}, runtime {sanitize(runtime)}"
     return f"{where}{f', driver {sanitize(driver)}' if driver else ''} ({label})"
-
-
-def rounding_text(layer: RoundedLayer | RoundedOutput | None) -> str:
-    """How far other roundings move a tensor, in dB without the unit; empty where nobody looked."""
-    return "" if layer is None else sqnr_text(layer.rounding_db, unit=False, digits=1)
 
 
 def output_lines(outputs: Sequence[SimulatedOutput]) -> list[str]:

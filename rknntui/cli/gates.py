@@ -13,6 +13,7 @@ from engine.wire.codec import Whole
 from engine.wire.compile import Compiled
 from engine.wire.cost import ChipCheck, ChipEstimate
 from engine.wire.flags import Flag, params_of
+from engine.wire.formats import MILLISECONDS
 from engine.wire.record import record
 from rknntui.cli.request import flag_option
 
@@ -148,9 +149,9 @@ def _decibels(value: float) -> str:
 
 
 _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "time": ("over", lambda ms: f"{ms:.3f} ms"),
+    "time": ("over", lambda ms: f"{MILLISECONDS.text(ms)} ms"),
     "memory": ("memory", human_bytes),
-    "layers on the CPU": ("cpu", lambda count: f"{count:.0f}"),
+    "layers on the CPU": ("cpu", lambda count: f"{round(count)}"),
     "SQNR": ("under", _decibels),
 }
 """Name of a figure -> its limit, and how its values read."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from engine import Finding, human_bytes, sanitize, shape_text, summary_text
 from engine.wire.build_tables import SEGMENTS
+from engine.wire.formats import DURATION
 from engine.wire.model import GraphView, Loaded, ModelView, Preflight, Tensor
 from engine.wire.project_tables import GRAPH_NODES
 from engine.wire.segments import Segment
@@ -119,7 +120,7 @@ def segment_lines(segments: Sequence[Segment], title: str = "") -> list[str]:
 
 
 def _load(loaded: Loaded) -> list[str]:
-    how = "from the cache" if loaded.cached else f"in {loaded.seconds:.2f} s"
+    how = "from the cache" if loaded.cached else f"in {DURATION.text(loaded.seconds)}"
     text = ["", f"loaded {how}: {loaded.nodes} nodes, {_counts(loaded.operators)}"]
     text += [f"  input {_tensor(tensor)}" for tensor in loaded.inputs]
     text += [f"  output {_tensor(tensor)}" for tensor in loaded.outputs]

@@ -7,6 +7,7 @@ import time
 from typing import TextIO
 
 from engine import ArtifactWritten, Event, LogLine, Progress, StageFinished, StageStarted, sanitize
+from engine.wire.formats import DURATION
 
 
 class Narrator:
@@ -42,7 +43,7 @@ class Narrator:
                 self._paint(f"{title} …{step}{part} {event.note}".rstrip())
         elif isinstance(event, StageFinished):
             title = self._titles.get(event.stage, event.stage)
-            took = "from the cache" if event.cached else f"{event.seconds:.2f} s"
+            took = "from the cache" if event.cached else DURATION.text(event.seconds)
             self._line(f"{title}: {took}")
         elif isinstance(event, LogLine):
             if event.level in ("warning", "error"):

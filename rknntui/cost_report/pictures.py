@@ -8,6 +8,8 @@ from xml.sax.saxutils import escape
 
 from engine import human_bytes, sanitize
 from engine.wire.cost import ChipEstimate, Estimates
+from engine.wire.cost_tables import interval_text
+from engine.wire.formats import MILLISECONDS, RATE
 
 _WIDTH, _LABEL, _ROW = 900, 250, 20
 _COLOURS = {
@@ -57,7 +59,7 @@ def chip_bars(found: Estimates) -> str:
             bars.append(_Bar(name, 0.0, one.problem or "not known", "#b8b8b8"))
             continue
         rate = one.fps
-        text = f"{rate.value:.1f} ({rate.low:.1f} to {rate.high:.1f}), {one.confidence}"
+        text = f"{interval_text(rate, RATE)}, {one.confidence}"
         bars.append(_Bar(name, rate.value, text, "#3b6fb6", rate.low, rate.high))
     return _bars(f"{found.model}: frames a second (estimated)", bars)
 
@@ -71,7 +73,7 @@ def layer_bars(one: ChipEstimate, model: str) -> str:
         _Bar(
             row.id,
             row.time_ms,
-            f"{row.time_ms:.3f} ms, {row.bound}, {row.op} on {row.target}",
+            f"{MILLISECONDS.text(row.time_ms)} ms, {row.bound}, {row.op} on {row.target}",
             _COLOURS[row.bound],
         )
         for row in rows
@@ -90,14 +92,15 @@ def _bars(title: str, bars: Sequence[_Bar]) -> str:
         width = bar.value / most * room
         parts.append(_text(_LABEL - 8, middle + 4, _short(bar.label, 38), "end"))
         parts.append(
-            f'<rect x="{_LABEL}" y="{top + 3}" width="{width:.1f}" height="{_ROW - 6}" '
+            f'<rect x="{_LABEL}" y="{top + 3}" width="{round(width, 1)}" height="{_ROW - 6}" '
             f'fill="{bar.colour}"/>'
         )
         end = width
         if bar.low is not None and bar.high is not None:
             low, end = bar.low / most * room, bar.high / most * room
             parts.append(
-                f'<path d="M{_LABEL + low:.1f} {middle} H{_LABEL + end:.1f}" stroke="#222222"/>'
+                f'<path d="M{round(_LABEL + low, 1)} {middle} H{round(_LABEL + end, 1)}" '
+                'stroke="#222222"/>'
             )
         parts.append(_text(_LABEL + max(end, width) + 6, middle + 4, _short(bar.text, 70)))
     return _svg(title, parts, 50 + len(bars) * _ROW)
@@ -121,7 +124,8 @@ def memory_map(one: ChipEstimate, model: str) -> str:
         shade = ("#3b6fb6", "#6d95c9", "#3f8f6b", "#c9822b", "#8a5fb0")[at % 5]
         name = escape(_short(span.tensor, 100))
         parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{max(height, 0.5):.1f}" '
+            f'<rect x="{round(x, 1)}" y="{round(y, 1)}" width="{round(width, 1)}" '
+            f'height="{round(max(height, 0.5), 1)}" '
             f'fill="{shade}" fill-opacity="0.7" stroke="#ffffff" stroke-width="0.5">'
             f"<title>{name}: {human_bytes(span.end - span.start)}</title></rect>"
         )
@@ -133,8 +137,8 @@ def memory_map(one: ChipEstimate, model: str) -> str:
 def _svg(title: str, parts: Iterable[str], height: float) -> str:
     body = "\n".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" '
-        f'width="{_WIDTH}" height="{height:.0f}" font-family="sans-serif" font-size="11">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {round(height)}" '
+        f'width="{_WIDTH}" height="{round(height)}" font-family="sans-serif" font-size="11">\n'
         f"<title>{escape(_short(title, 200))}</title>\n"
         f'<rect width="100%" height="100%" fill="#ffffff"/>\n'
         f"{_text(20, 24, _short(title, 120), size=14)}\n{body}\n</svg>\n"
@@ -143,7 +147,7 @@ def _svg(title: str, parts: Iterable[str], height: float) -> str:
 
 def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 11) -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
+        f'<text x="{round(x, 1)}" y="{round(y, 1)}" text-anchor="{anchor}" font-size="{size}" '
         f'fill="#222222">{escape(text)}</text>'
     )
 

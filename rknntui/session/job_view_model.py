@@ -17,6 +17,7 @@ from engine import (
     StageFinished,
     StageStarted,
 )
+from engine.wire.formats import DURATION
 
 PARTIALS = 5_000
 """Points of a search that the interface keeps."""
@@ -116,7 +117,7 @@ class JobView:
         """How long it ran, as it follows its state; empty while that is not known."""
         if self.seconds is None:
             return ""
-        return f" {'in' if self.state == 'done' else 'after'} {self.seconds:.1f} s"
+        return f" {'in' if self.state == 'done' else 'after'} {DURATION.text(self.seconds)}"
 
     @property
     def stage(self) -> StageView | None:

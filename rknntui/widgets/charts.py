@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from textual.geometry import Size
 from textual.strip import Strip
 
+from engine.wire.formats import FIGURE
 from rknntui.widgets.strips import Line, Painted, fit
 
 
@@ -237,7 +238,7 @@ class HistogramChart(Chart):
         if self._range is not None:
             rule[at(self._range[0])] = "├"
             rule[at(self._range[1])] = "┤"
-        left, right = f"{low:.4g}", f"{high:.4g}"
+        left, right = FIGURE.text(low), FIGURE.text(high)
         between = "├ ┤ integer range" if self._range is not None else ""
         middle = between.center(max(0, room - len(left) - len(right)))
         labels = (left + middle + right)[:room]

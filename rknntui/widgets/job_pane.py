@@ -8,6 +8,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.geometry import Region
 
+from engine.wire.formats import DURATION, PROGRESS
 from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class JobPane(Rows):
         state = "stopping" if job.cancelling and job.running else job.state
         line: Line = [(f"{job.title}  ", "head"), (state, style)]
         if job.running:
-            line.append((f" {job.fraction:.0%}", ""))
+            line.append((f" {PROGRESS.text(job.fraction)}", ""))
         else:
             line.append((job.took, "dim"))
         if not job.ours and job.running:
@@ -160,7 +161,7 @@ def stage_line(stage: StageView, state: str, indent: str, width: int) -> Line:
     """A stage or step: done, running, or where a job that is over came to its end."""
     title = f"{indent + stage.title:<24} "
     if stage.seconds is not None:
-        how = "from the cache" if stage.cached else f"{stage.seconds:.2f} s"
+        how = "from the cache" if stage.cached else DURATION.text(stage.seconds)
         return [("✓ ", "good"), (title, ""), (how, "dim")]
     if state == "done":
         signs = ("✓ ", "good")

@@ -44,9 +44,15 @@ COSTS = estimate(
 TIMES = Performance(
     label="emulated", device="d", chip="rk3588", runtime="2", driver="1", points=(),
     layers=(
-        LayerTime(7, "Conv:a", "ConvRelu", "INT8", "NPU", 10.0, 5, "a"),
-        LayerTime(8, "Conv:a_tile1", "ConvRelu", "INT8", "NPU", 2.0, 1, "a"),
-        LayerTime(9, "OutputOperator:y", "OutputOperator", "INT8", "CPU", 1.0),
+        LayerTime(
+            7, name="Conv:a", op="ConvRelu", dtype="INT8", target="NPU", microseconds=10.0,
+            traffic=5, id="a",
+        ),
+        LayerTime(
+            8, name="Conv:a_tile1", op="ConvRelu", dtype="INT8", target="NPU", microseconds=2.0,
+            traffic=1, id="a",
+        ),
+        LayerTime(9, name="OutputOperator:y", op="OutputOperator", target="CPU", microseconds=1.0),
     ),
 )  # fmt: skip
 

@@ -22,7 +22,9 @@ ZERO, SCALE = -28, 0.25
 OLD_IMAGE = IMAGE.astype(np.uint8)
 OLD_SCORES = np.array([[0, 28, 100, 200, 255]], np.uint8)
 ROW = PerfRow(
-    *(1, "Conv", "Conv:conv1"),
+    id=1,
+    op="Conv",
+    name="Conv:conv1",
     dtype="INT8",
     target="NPU",
     inputs=((1, 3, 4, 4),),

@@ -27,10 +27,27 @@ LAYERS = ("Conv_0", "Conv_1", "Gemm_2")
 def ran(times: tuple[float | None, ...] = (40.0, 120.0, 8.5), **more: Any) -> Ran:
     """A run with the runtime's table of layers; the last one ran on the CPU."""
     layers = tuple(
-        LayerTime(i + 1, f"Conv:{name}", "Conv", "INT8", "NPU", times[i], 2048 * (i + 1), name)
+        LayerTime(
+            i + 1,
+            name=f"Conv:{name}",
+            op="Conv",
+            dtype="INT8",
+            target="NPU",
+            microseconds=times[i],
+            traffic=2048 * (i + 1),
+            id=name,
+        )
         for i, name in enumerate(LAYERS)
     )
-    last = LayerTime(4, "OutputOperator:logits", "OutputOperator", "INT8", "CPU", 2.0, 10)
+    last = LayerTime(
+        4,
+        name="OutputOperator:logits",
+        op="OutputOperator",
+        dtype="INT8",
+        target="CPU",
+        microseconds=2.0,
+        traffic=10,
+    )
     top = (TopValue(3, 4.5), TopValue(1, 0.25))
     output = SimulatedOutput("logits", (1, 10), "float32", "emulated", top, -1.0, 4.5, 0.5, 0)
     told: dict[str, Any] = {

@@ -168,7 +168,9 @@ class CostAnswers:
 def _check(name: str, at: int) -> ChipCheck:
     cpu = at % 2 == 0
     rows = _layers(1.0, cpu=True)[-1:] if cpu else ()
-    return ChipCheck(name, 2, "int8", 5 - cpu, int(cpu), 0, rows)
+    return ChipCheck(
+        name, 2, "int8", npu_layers=5 - cpu, cpu_layers=int(cpu), refused_layers=0, rows=rows
+    )
 
 
 def _advice(params: AdviceParams) -> AdviceAnswer:

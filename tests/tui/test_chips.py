@@ -382,7 +382,9 @@ async def test_what_is_no_value_is_refused(texts: Mapping[str, str], problem: st
 async def test_a_known_crash_of_the_compiler_is_told_first() -> None:
     told = ("rknn-toolkit2 2.3.2 crashes at optimization_level 3 with 2 attention layers.",)
     chip = ChipEstimate("rk3588", 2, "int8", 1, 1, 1000.0, "fitted", warnings=told)
-    check = ChipCheck("rk3588", 2, "int8", 5, 0, 0, (), warnings=told)
+    check = ChipCheck(
+        "rk3588", 2, "int8", npu_layers=5, cpu_layers=0, refused_layers=0, rows=(), warnings=told
+    )
     for lines in (chip_lines(chip, 80), check_lines(None, check, 80)):
         words = " ".join(text for ((text, style),) in lines if style == "warn")
         assert words == f"! {told[0]}"

@@ -100,7 +100,7 @@ def test_shares_are_of_the_time_of_all_layers() -> None:
     assert [record["share"] for record in table.records] == [0.75, 0.25]
     assert [record["bar"].count("█") for record in table.records] == [12, 4]
     timed = LayerTable(BOARD, id="board", what="board")
-    times = (LayerTime(4, "x", microseconds=30.0), LayerTime(5, "y", microseconds=10.0))
+    times = (LayerTime(4, name="x", microseconds=30.0), LayerTime(5, name="y", microseconds=10.0))
     timed.show_layers(LayerFigures(id="", number=t.number, measured=t) for t in times)
     assert [record["share"] for record in timed.records] == [0.75, 0.25]
     assert timed.figures is not None
@@ -171,7 +171,9 @@ def test_kernels_and_checks_are_layers_too() -> None:
         ["b", "Tan", "! float", "", "x"],
     ]
     row = replace(cost("a", target="CPU"), reason="too large", remedy="cut it")
-    check = ChipCheck("rk3588", 2, "int8", 0, 1, 0, (row,))
+    check = ChipCheck(
+        "rk3588", 2, "int8", npu_layers=0, cpu_layers=1, refused_layers=0, rows=(row,)
+    )
     (layer,) = layer_rows(check)
     assert OFF_NPU.record(layer, chips="rk3588") == {
         "name": "a", "op": "Conv", "placement": "CPU", "reason": "too large", "remedy": "cut it",

@@ -96,8 +96,8 @@ def _end(facts: TensorFacts, op: str, number: int) -> PerfRow:
     kilobytes = math.ceil(facts.size / 1024)
     return PerfRow(
         number,
-        op,
-        f"{op}:{facts.name}",
+        op=op,
+        name=f"{op}:{facts.name}",
         dtype=facts.dtype,
         target="CPU",
         inputs=(facts.dims,) if op == "OutputOperator" else (),
@@ -125,8 +125,8 @@ def _row(graph: Graph, layer: Layer, board: Board, number: int) -> PerfRow:
     relu = "Relu" if any("relu" in name.lower() for name in layer.nodes[1:]) else ""
     return PerfRow(
         number,
-        layer.op + relu,
-        f"{layer.op}:{layer.node}" if board.generation == 2 else layer.node,
+        op=layer.op + relu,
+        name=f"{layer.op}:{layer.node}" if board.generation == 2 else layer.node,
         dtype=layer.dtype.upper(),
         target="CPU" if on_cpu else "NPU",
         inputs=tuple(_shape(spec) for spec in specs[:4]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from engine.devices.measure.measured_run import LayerTable
 from engine.devices.measure.perf_layers import LayerRow, LayerRows, layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.model_source import FindLayers
-from engine.wire.devices import LayerTime
+from engine.wire.devices import LayerTime, TimedStep
 
 if TYPE_CHECKING:
     from engine.devices.board.runtime import BoardRuntime
@@ -94,15 +94,7 @@ def _row(matched: LayerRow) -> LayerTime:
     row = matched.row
     return LayerTime(
         number=row.id,
-        name=row.name,
-        op=row.op,
-        dtype=row.dtype,
-        target=row.target,
-        microseconds=row.microseconds,
-        traffic=row.traffic,
         id=matched.layer or "",
         also=matched.also,
-        ddr_cycles=row.ddr_cycles,
-        npu_cycles=row.npu_cycles,
-        total_cycles=row.total_cycles,
+        **{field.name: getattr(row, field.name) for field in fields(TimedStep)},
     )

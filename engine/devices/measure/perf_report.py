@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.wire.devices import TimedStep
+from engine.wire.record import record
+
 Dialect = Literal[
     "generation 1",
     "generation 2, 1.1",
@@ -16,43 +19,27 @@ Dialect = Literal[
 TotalKind = Literal["operators", "run", "average"]
 
 
-@dataclass(frozen=True)
-class PerfRow:
-    """One row of the table of layers: what the runtime ran as one step.
+@record
+class PerfRow(TimedStep):
+    """One row of the table of layers; ``op`` is the first of several (generation 1).
 
     Attributes:
         id: its number in the table.
-        op: operator, as ``ConvRelu``; of several (generation 1) the first.
         ops: all of them.
-        name: full name, as ``Conv:conv1``; empty where the runtime prints none.
-        dtype: ``INT8``, ``FLOAT16`` ...; empty where it is not printed.
-        target: ``NPU``, ``CPU``, ``GPU``; empty where it is not printed.
         inputs, outputs: shapes, inputs with weights and bias behind them.
         shapes_cut: whether the runtime left shapes out (``...``).
-        ddr_cycles, npu_cycles, total_cycles: None where not printed.
-        microseconds: None where not printed.
         mac_usage: percent of the multipliers in use, per core.
         workload: percent of the work that each core did.
-        traffic: bytes read and written, together; None where not printed.
         uid: of generation 1; None where it is empty.
     """
 
     id: int
-    op: str
-    name: str = ""
     ops: tuple[str, ...] = ()
-    dtype: str = ""
-    target: str = ""
     inputs: tuple[tuple[int, ...], ...] = ()
     outputs: tuple[tuple[int, ...], ...] = ()
     shapes_cut: bool = False
-    ddr_cycles: int | None = None
-    npu_cycles: int | None = None
-    total_cycles: int | None = None
-    microseconds: float | None = None
     mac_usage: tuple[float, ...] = ()
     workload: tuple[float, ...] = ()
-    traffic: int | None = None
     uid: int | None = None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine import sanitize
 from engine.wire.build_tables import AGREEMENT, COMPILED
 from engine.wire.compile import COMPILE, Compiled, CompiledModels
+from engine.wire.formats import DURATION
 from engine.wire.layers import COMPILED as COMPILED_LAYERS
 from engine.wire.layers import ENDS, layer_rows
 from rknntui.cli.gates import Limits, compiled_figures
@@ -78,7 +79,7 @@ def _opinion(one: Compiled) -> list[str]:
     rows = table_lines(AGREEMENT, one.outputs)
     if not rows:
         return []
-    took = "" if one.opinion_seconds is None else f", {one.opinion_seconds:.1f} s"
+    took = "" if one.opinion_seconds is None else f", {DURATION.text(one.opinion_seconds)}"
     title = f"simulated by the vendor and by us ({_SAMPLES_OF[one.samples_from]}{took}):"
     return [title, *rows]
 

@@ -10,6 +10,7 @@ from engine import OutputExistsError, output_errors, refuse_existing, sanitize, 
 from engine.wire.accuracy import EVALUATE, Evaluated, EvaluateParams
 from engine.wire.build import BUILD, EXPORT, BuildParams, BuildSummary, Exported, ExportParams
 from engine.wire.codec import encode
+from engine.wire.formats import PERCENT
 from rknntui.cli.flags import force_flag, json_flag, output_flag, quiet_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -100,7 +101,7 @@ def _score_lines(scored: Evaluated) -> list[str]:
     first = scored.scores[0]
     return [
         f"Top-1 on {scored.samples} test samples (simulated)",
-        f"  float      {first.golden:.2%}",
-        f"  quantized  {first.simulated:.2%}",
-        f"  same answer as float on {scored.agreement:.2%}",
+        f"  float      {PERCENT.text(first.golden)} %",
+        f"  quantized  {PERCENT.text(first.simulated)} %",
+        f"  same answer as float on {PERCENT.text(scored.agreement)} %",
     ]

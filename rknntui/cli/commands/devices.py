@@ -24,6 +24,7 @@ from engine.wire.board import BOARD_MEMORY, BOARD_RUN, MemoryParams, MemoryRepor
 from engine.wire.board_tables import BOARDS
 from engine.wire.cost import COST_ESTIMATE
 from engine.wire.devices import DEVICES_LIST, DeviceListParams
+from engine.wire.formats import MILLISECONDS
 from rknntui.cli.cost_text import memory_cost_lines
 from rknntui.cli.estimate_output import estimate_flags, show_estimates
 from rknntui.cli.figures import layer_lines, memory_line, output_lines, system_line, where_line
@@ -282,7 +283,9 @@ def run(found: Ran) -> list[str]:
     lines = [where_line(found.device, found.chip, found.runtime, found.driver, found.label)]
     lines += output_lines(found.outputs)
     if found.milliseconds is not None:
-        lines.append(f"{found.milliseconds:.3f} ms an inference on the board ({found.label})")
+        lines.append(
+            f"{MILLISECONDS.text(found.milliseconds)} ms an inference on the board ({found.label})"
+        )
     lines.append(memory_line(found.memory, found.label, found.memory_reason))
     lines += layer_lines(found)
     lines += [f"wrote {path}" for path in found.saved]

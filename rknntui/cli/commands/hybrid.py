@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
-from engine import Event, sanitize, sqnr_text, summary_text
+from engine import Event, sanitize, summary_text
 from engine.wire.build import BUILD, BuildParams
-from engine.wire.build_tables import EDITS, SEARCH_POINTS
+from engine.wire.build_tables import EDITS, EFFECT_OUTPUTS, SEARCH_POINTS
 from engine.wire.codec import Values, encode
+from engine.wire.formats import MILLISECONDS
 from engine.wire.hybrid import (
     CURVE,
     EFFECT,
@@ -25,7 +26,6 @@ from engine.wire.hybrid import (
     TABLE,
     Built,
     Effect,
-    EffectParams,
     Joins,
     Proposal,
     SearchResult,
@@ -35,9 +35,8 @@ from engine.wire.hybrid import (
 )
 from engine.wire.layers import DTYPES, PROPOSED, layer_rows, layers_of
 from engine.wire.requests import RECIPE_SAVE, SaveParams
-from rknntui.cli.figures import rounding_text
 from rknntui.cli.flags import VerbGroup, force_flag
-from rknntui.cli.output import row_text, table, table_lines
+from rknntui.cli.output import row_text, table_lines
 from rknntui.cli.session import WorkerSession, resolve
 from rknntui.cli.verb import Printed, verb
 
@@ -105,8 +104,17 @@ def _wrote(saved: Mapping[str, str]) -> list[str]:
 def propose(found: Proposal, saved: Mapping[str, str]) -> Printed:
     """Rank the layers by the gain of promoting them, estimated from their effect on the outputs."""
     table = table_lines(PROPOSED, layer_rows(found), whole=True)
-    lines = [*([PROPOSED.title] if table else []), *table, *time_lines(found), *_wrote(saved)]
+    lines = [*([PROPOSED.title] if table else []), *table, *_times(found), *_wrote(saved)]
     return Printed(lines, more=saved)
+
+
+def _times(found: Proposal) -> list[str]:
+    """What a proposal does to the time of an inference, where there is a chip."""
+    times = (found.time_before_ms, found.time_after_ms)
+    if None in times:
+        return []
+    before, after = map(MILLISECONDS.show, times)
+    return [f"time on {found.chip}: {before} ms -> {after} ms (estimated)"]
 
 
 def _point(event: Event) -> str | None:
@@ -126,18 +134,9 @@ def search(found: SearchResult, saved: Mapping[str, str]) -> Printed:
 
 
 @verb(EFFECT, of=command)
-def effect(result: Effect, asked: EffectParams) -> list[str]:
+def effect(result: Effect) -> list[str]:
     """Show the effect of other dtypes and ranges on the outputs, without building."""
-    rows = [
-        (
-            sanitize(o.name, 60),
-            *(sqnr_text(v, unit=False) for v in (o.before_db, o.sqnr_db)),
-            *(rounding_text(v) for v in (o.rounding_before, o.rounding) if asked.rounding),
-        )
-        for o in result.outputs
-    ]
-    columns = ("output", "before dB", "after dB (simulated)", "round. before dB", "round. after dB")
-    lines = table(columns if asked.rounding else columns[:3], rows)
+    lines = [EFFECT_OUTPUTS.title, *table_lines(EFFECT_OUTPUTS, result.outputs)]
     return [*lines, f"SQNR over {result.over}", *table_lines(EDITS, result.honoured)]
 
 
@@ -153,7 +152,7 @@ def layers_table(result: Table) -> list[str]:
     lines = [DTYPES.title, *table_lines(DTYPES, layer_rows(result), whole=True)]
     lines.append(f"SQNR over {result.over}")
     if result.chip and result.time_ms is not None:
-        lines.append(f"time on {result.chip}: {result.time_ms:.3f} ms (estimated)")
+        lines.append(f"time on {result.chip}: {MILLISECONDS.text(result.time_ms)} ms (estimated)")
     return lines
 
 

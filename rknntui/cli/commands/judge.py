@@ -16,7 +16,7 @@ from engine.wire.build import ACCURACY, SIMULATE, AccuracyParams, Analysis, Laye
 from engine.wire.build_tables import scores_of
 from engine.wire.codec import Values, encode
 from engine.wire.compare import COMPARE_BOARD, ComparedLayer, Comparison
-from engine.wire.formats import PERCENT, range_of
+from engine.wire.formats import MILLISECONDS, PERCENT, range_of
 from engine.wire.guide import GUIDE, GuideParams, Step
 from engine.wire.layers import COMPARE, LAYERS, QUALITY, LayerFigures, layer_rows
 from rknntui.cli.figures import output_lines
@@ -45,7 +45,9 @@ def simulate(result: Simulated) -> list[str]:
     if result.quantized:
         compiled = ", as compiled" if result.as_compiled else ""
         lines.append(f"{result.arithmetic} arithmetic{compiled} (simulated)")
-    lines.append(f"{result.seconds:.4f} s on this machine (measured; no NPU time)")
+    lines.append(
+        f"{MILLISECONDS.text(1000 * result.seconds)} ms on this machine (measured; no NPU time)"
+    )
     lines += [f"wrote {path}" for path in result.saved]
     return lines
 

@@ -9,6 +9,7 @@ import click
 from engine import Event, LogLine, human_bytes, sanitize
 from engine.wire.board_tables import WATCHED, watched_rows
 from engine.wire.codec import encode
+from engine.wire.formats import CELSIUS, CLOCK, DURATION
 from engine.wire.monitor import (
     BOARD,
     MONITOR_REPLAY,
@@ -115,7 +116,7 @@ class _View:
         if self._object("sample", encode(sample), **label):
             return
         if self._live is None:
-            line = f"{_name(sample.device, facts)}  {sample.at:.1f} s  {_told(sample)}"
+            line = f"{_name(sample.device, facts)}  {DURATION.text(sample.at)}  {_told(sample)}"
             self._go_on(emit(None, line, as_json=False))
         else:
             lost = sample.device in self._lost
@@ -161,10 +162,7 @@ def _told(sample: BoardSample) -> str:
     used = "-"
     if memory is not None and memory.total is not None and memory.available is not None:
         used = human_bytes(memory.total - memory.available)
-    return (
-        f"NPU {load} %  {'-' if clock is None else f'{clock / 1e6:.0f}'} MHz  "
-        f"{'-' if celsius is None else f'{celsius:.1f}'} C  {used}"
-    )
+    return f"NPU {load} %  {CLOCK.show(clock)}  {CELSIUS.show(celsius)}  {used}"
 
 
 def _summary(summary: Monitored) -> list[str]:
@@ -180,7 +178,7 @@ def _summary(summary: Monitored) -> list[str]:
             f"{board.samples} samples{missed}{label}"
         )
         lines += table_lines(WATCHED, watched_rows(board))
-    lines += ["", f"{summary.seconds:.1f} s"]
+    lines += ["", DURATION.text(summary.seconds)]
     if summary.recorded:
         lines.append(f"recorded to {sanitize(summary.recorded)}")
     return lines + [sanitize(note) for note in summary.notes]

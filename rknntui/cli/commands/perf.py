@@ -12,6 +12,7 @@ from engine import sanitize
 from engine.wire.board_tables import COMPARED_LAYERS, COMPARED_POINTS, POINTS
 from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE, Calibrated
 from engine.wire.devices import DEVICES_PERF, MeasuredPoint, Performance
+from engine.wire.formats import CELSIUS, CLOCK, FACTOR, MILLISECONDS
 from engine.wire.measured import MEASURED_COMPARE, RunsCompared
 from rknntui.cli.cost_text import layer_cost_lines
 from rknntui.cli.estimate_output import estimate_flags, loaded, show_estimates
@@ -124,10 +125,10 @@ def calibrate(found: Calibrated) -> list[str]:
     """Correct the estimates of a chip by a kept run of TARGET, from now on."""
     return [
         (
-            f"{found.chip}: {found.measured_ms:.3f} ms measured in the run {found.run}, "
-            f"{found.estimated_ms:.3f} ms estimated"
+            f"{found.chip}: {MILLISECONDS.text(found.measured_ms)} ms measured in the run "
+            f"{found.run}, {MILLISECONDS.text(found.estimated_ms)} ms estimated"
         ),
-        f"Estimates of {found.chip} are multiplied by {found.factor:.3f} from now on.",
+        f"Estimates of {found.chip} are multiplied by {FACTOR.text(found.factor)} from now on.",
         *found.notes,
     ]
 
@@ -146,8 +147,8 @@ def _lines(measurements: Performance) -> list[str]:
     lines += table_lines(POINTS, measurements.points)
     for point in measurements.points:
         name = _name(point)
-        clocks = [f"{part} {hertz / 1e6:.0f} MHz" for part, hertz in point.clocks.items()]
-        warm = [f"{zone} {celsius:.1f} C" for zone, celsius in point.celsius.items()]
+        clocks = [f"{part} {CLOCK.text(hertz)}" for part, hertz in point.clocks.items()]
+        warm = [f"{zone} {CELSIUS.text(celsius)}" for zone, celsius in point.celsius.items()]
         if clocks or warm:
             lines.append(f"{name}: {', '.join([*clocks, *warm])}")
         lines += [f"{name}: {sanitize(note)}" for note in (*point.notes, point.failed) if note]

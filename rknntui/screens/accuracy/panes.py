@@ -16,7 +16,7 @@ from engine import layers_counted, sanitize
 from engine.wire.accuracy import Evaluated
 from engine.wire.build import ACCURACY
 from engine.wire.build_tables import SCORES, scores_of
-from engine.wire.formats import PERCENT
+from engine.wire.formats import DURATION, PERCENT, PROGRESS
 from engine.wire.guide import Step
 from engine.wire.layers import QUALITY, LayerFigures, layer_rows
 from engine.wire.model import LayerSpread
@@ -100,7 +100,7 @@ class Ranking(LayerView):
         if job is not None and job.method == ACCURACY.name:
             where = f"{job.stage.title}, " if job.stage is not None else ""
             stops = f"{key_text('job.cancel')} stops"
-            return (f"▶ analysing: {where}{job.fraction:.0%}, {stops}",)
+            return (f"▶ analysing: {where}{PROGRESS.text(job.fraction)}, {stops}",)
         if self.result is None:
             without = "the build is running" if session.building else "not built yet"
             return ("✓ built, not analysed" if session.summary else without,)
@@ -123,7 +123,7 @@ def _rounding_fact(result: Analysis) -> tuple[Fact, ...]:
     if not outputs:
         return ()
     worst = max(outputs, key=lambda output: output.relative)
-    share = f"{worst.relative * 100:.2g} % (simulated)"
+    share = f"{PERCENT.text(worst.relative)} % (simulated)"
     moved = f"roundings move {sanitize(worst.name, 40)} by {share}"
     return (Fact(f"other {moved}", (moved, f"rounding: {share}")),)
 
@@ -200,7 +200,7 @@ class ScorePane(Vertical):
             rest = f"{count}, {key_text('job.cancel')} stops"
             facts.show(Fact(f"▶ scoring {name}{rest}", (f"▶ scoring{rest}",)))
         elif self._result is not None:
-            took = f"{self._result.seconds:.1f} s (measured)"
+            took = f"{DURATION.text(self._result.seconds)} (measured)"
             share = self._result.agreement
             same = "" if share is None else f"{PERCENT.text(share)} %"
             agree = f"{same} with the same prediction as float" if same else ""
@@ -452,7 +452,7 @@ class GuidePane(Vertical):
         following, job, runs = self.following, self._job, key_text("accuracy.analyse")
         if job is not None and job.running:
             stage = job.stage
-            where = f": {stage.title}, {job.fraction:.0%}" if stage is not None else ""
+            where = f": {stage.title}, {PROGRESS.text(job.fraction)}" if stage is not None else ""
             text = f"▶ running the step{where}, {key_text('job.cancel')} stops"
         elif following is not None:
             why = f": {following.why}" if following.why else ""

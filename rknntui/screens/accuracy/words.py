@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import sanitize, sqnr_rank, sqnr_text
+from engine.wire.formats import COSINE, DECIBEL, FIGURE, PERCENT
 from engine.wire.table import LOW_DB, SIMILARITY
 from rknntui.keys.text import with_keys
 from rknntui.widgets.wrap import wrap
@@ -93,10 +94,10 @@ def _rounded(moved: RoundedLayer) -> str:
     """How far other roundings move a layer."""
     if not moved.moved:
         return "other roundings do not move it"
-    text = f"other roundings move {moved.moved:.2%} of its values"
+    text = f"other roundings move {PERCENT.text(moved.moved)} % of its values"
     text += f", {decibel_text(moved.rounding_db, unit=True)}"
     grown = moved.amplified_db or 0.0
-    return text + (f", {grown:.1f} dB more than its inputs" if grown > 0 else "")
+    return text + (f", {DECIBEL.text(grown)} dB more than its inputs" if grown > 0 else "")
 
 
 def _ranked(row: LayerFigures) -> str:
@@ -113,33 +114,33 @@ def _ranked(row: LayerFigures) -> str:
         if distance is not None and distance.cosine is not None
     ]
     if error.added_share is not None:
-        parts.append(f"{error.added_share:.0%} of the error is introduced here")
+        parts.append(f"{PERCENT.text(error.added_share)} % of the error is introduced here")
     lost = error.saturation
     if lost is not None and (lost.low or lost.high):
-        parts.append(f"{lost.low:.2%} clipped below, {lost.high:.2%} above")
+        parts.append(f"{PERCENT.text(lost.low)} % clipped below, {PERCENT.text(lost.high)} % above")
     if error.output_impact is not None:
-        parts.append(f"output impact {error.output_impact:.0%}")
+        parts.append(f"output impact {PERCENT.text(error.output_impact)} %")
     if row.rounding is not None:
         parts.append(_rounded(row.rounding))
     return " · ".join(parts) or "fused into the next layer"
 
 
 def _measured(layer: LayerSpread) -> str:
-    cosine = "" if layer.cosine is None else f", cosine {layer.cosine:.5f}"
+    cosine = "" if layer.cosine is None else f", cosine {COSINE.text(layer.cosine)}"
     parts = [f"over {layer.samples} samples: SQNR {sqnr_text(layer.sqnr_db)}{cosine} (simulated)"]
     low, high = layer.range
     if low is not None and high is not None:
-        parts.append(f"float values {low:.4g} to {high:.4g}")
+        parts.append(f"float values {FIGURE.text(low)} to {FIGURE.text(high)}")
     if layer.quant is not None:
         text, scale = layer.quant.dtype, layer.quant.scale
         if len(scale) == 1 and scale[0] is not None:
-            text += f", scale {scale[0]:.4g}, zero point {layer.quant.zero_point[0]}"
+            text += f", scale {FIGURE.text(scale[0])}, zero point {layer.quant.zero_point[0]}"
         parts.append(text)
     if (reach := held(layer)) is not None:
-        parts.append(f"integer range {reach[0]:.4g} to {reach[1]:.4g}")
+        parts.append(f"integer range {FIGURE.text(reach[0])} to {FIGURE.text(reach[1])}")
     share = clipped(layer)
     if share is not None:
-        parts.append(f"about {share:.2%} of them clipped" if share else "no clipping")
+        parts.append(f"about {PERCENT.text(share)} % of them clipped" if share else "no clipping")
     return " · ".join(parts)
 
 

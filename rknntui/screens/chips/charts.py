@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from engine import human_bytes
+from engine.wire.formats import FIGURE
 from engine.wire.layers import ROOFLINE, layer_rows
 from rknntui.widgets.charts import Chart
 from rknntui.widgets.layer_table import LayerTable, LayerView
@@ -161,7 +162,7 @@ class _Axis:
 
 
 def _short(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{round(value)}" if value >= 100 else FIGURE.text(value)
 
 
 class RooflinePane(Vertical):

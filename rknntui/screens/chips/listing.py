@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.wire.cost import COST_CALIBRATE, COST_CHIPS, CalibrateParams, ChipsParams
 from engine.wire.cost_tables import ADVICE, BASIS, CHIP_FIGURES, CHIPS
-from engine.wire.formats import MILLISECONDS
+from engine.wire.formats import FACTOR, MILLISECONDS
 from engine.wire.layers import OFF_NPU, layer_rows
 from engine.wire.table import since
 from rknntui.widgets.layer_table import LayerTable, LayerView
@@ -202,7 +202,7 @@ def calibrate(workspace: Workspace, model: dict[str, Any], then: Callable[[], No
         measured, estimated = map(MILLISECONDS.text, (found.measured_ms, found.estimated_ms))
         text = (
             f"{found.chip}: {measured} ms measured, {estimated} ms estimated. Its estimates are "
-            f"multiplied by {found.factor:.3f} from now on."
+            f"multiplied by {FACTOR.text(found.factor)} from now on."
         )
         workspace.notify(text, title="Calibrated", markup=False)
         then()

@@ -9,7 +9,7 @@ from engine import sanitize
 from engine.wire.cost import CostCheckParams, WhatIf
 from engine.wire.cost_tables import BASIS
 from engine.wire.flags import words_of
-from engine.wire.formats import CHANGE, COUNT, MILLISECONDS, RATE, SIZE, range_of
+from engine.wire.formats import CHANGE, COUNT, DURATION, MILLISECONDS, RATE, SIZE, range_of
 from engine.wire.table import since
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
@@ -57,7 +57,7 @@ def top_facts(
     if asking or found is None:
         parts.append(Fact("estimating …", rank=1))
     else:
-        parts.append(Fact(f"{len(found.chips)} chips in {found.seconds:.2g} s", rank=3))
+        parts.append(Fact(f"{len(found.chips)} chips in {DURATION.text(found.seconds)}", rank=3))
     return (*parts, Fact("estimated"))
 
 
@@ -118,7 +118,7 @@ def layer_lines(row: LayerFigures | None, chip: ChipEstimate | None, width: int)
         lines += _told(f"Fix: {layer.remedy}", width, "good") if layer.remedy else []
     parts = [layer.name, f"{layer.shapes_in} → {layer.shape_out or '–'}"]
     if layer.macs:
-        parts.append(f"{layer.macs / 1e6:,.3g} M MACs")
+        parts.append(f"{COUNT.text(layer.macs)} MACs")
     parts.append(f"{SIZE.text(layer.read_bytes + layer.write_bytes)} moved")
     if layer.npu_cycles or layer.ddr_cycles:
         npu, ddr = COUNT.text(layer.npu_cycles), COUNT.text(layer.ddr_cycles)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine import option, sanitize
 from engine.wire.dataset import DATASET_MAKE, Made, MakeParams
+from engine.wire.formats import FIGURE
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
 from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, is_taken
 from rknntui.screens.dialogs.request import Form
@@ -150,7 +151,7 @@ def channel_lines(
             slack = _SLACK * max(1.0, high - low)
             inside = low - slack <= least and most <= high + slack
             sign = ("  ✓ ", "good") if inside else ("  ✗ ", "bad")
-            line += [sign, (f"{low:.3g}..{high:.3g}", "")]
+            line += [sign, (f"{FIGURE.text(low)}..{FIGURE.text(high)}", "")]
         lines.append(line)
     return lines
 

@@ -13,7 +13,7 @@ from engine import sanitize
 from engine.wire.build_tables import AGREEMENT
 from engine.wire.build_tables import COMPILED as COMPILED_CHIPS
 from engine.wire.compile import COMPILE, Compiled, CompiledModels, CompileParams
-from engine.wire.formats import ABSENT
+from engine.wire.formats import ABSENT, PROGRESS
 from engine.wire.layers import COMPILED, LayerFigures, layer_rows
 from rknntui.keys.commandline import command_with
 from rknntui.screens.deploy.code import stem_of
@@ -60,7 +60,7 @@ def _state(stages: list[StageView]) -> str:
     running = next((stage for stage in stages if stage.seconds is None), None)
     if running is None:
         return "✓ compiled"
-    return f"▶ {running.fraction:.0%}" if running.total else "▶ compiles"
+    return f"▶ {PROGRESS.text(running.fraction)}" if running.total else "▶ compiles"
 
 
 SETTINGS = Form(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine import sanitize
 from engine.wire.build_tables import compared_cycles, toolkit_sign
-from engine.wire.formats import CHANGE, NEARLY_ALL, SIZE
+from engine.wire.formats import CHANGE, DURATION, NEARLY_ALL, PROGRESS, SIZE
 from engine.wire.layers import TOLERATED, disagreement
 from engine.wire.table import since
 from rknntui.keys.text import key_text, with_keys
@@ -39,7 +39,7 @@ _HERE = "Here {deploy.accept} accepts the difference, then {deploy.start} writes
 def running_facts(job: JobView) -> tuple[Fact, ...]:
     """How far a job is."""
     stage = job.stage
-    parts = [Fact(f"▶ {sanitize(job.title, 120)}"), Fact(f"{job.fraction:.0%}")]
+    parts = [Fact(f"▶ {sanitize(job.title, 120)}"), Fact(PROGRESS.text(job.fraction))]
     if stage is not None:
         note = f" {sanitize(stage.note, 80)}" if stage.note else ""
         parts.append(Fact(f"{sanitize(stage.title, 80)}{note}", (), 1))
@@ -130,7 +130,9 @@ def _made(compiled: Compiled) -> str:
     """File, size, digest, toolkit, whose quantization, time."""
     by = {"ours": "quantized here", "vendor": "quantized by the vendor", "nobody": "float16"}
     time = (
-        "from the cache" if compiled.cached else f"compiled in {compiled.seconds:.1f} s (measured)"
+        "from the cache"
+        if compiled.cached
+        else f"compiled in {DURATION.text(compiled.seconds)} (measured)"
     )
     parts = [
         sanitize(compiled.path, 400),

@@ -17,6 +17,7 @@ from engine.wire.devices import (
     ExamineParams,
     Listing,
 )
+from engine.wire.formats import CELSIUS
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.devices.words import megahertz
 from rknntui.screens.dialogs.picker import ask_new_file
@@ -379,13 +380,13 @@ def _figures(state: BoardState) -> Iterator[tuple[Track, float]]:
     loads = state.npu_load or ()
     for core, load in enumerate(loads):
         name = f"NPU core {core}" if len(loads) > 1 else "NPU load"
-        yield Track(name, lambda value: f"{value:.0f} %", 100.0), load
+        yield Track(name, lambda value: f"{round(value)} %", 100.0), load
     if state.npu_clock is not None:
         yield Track("NPU clock", _clock), float(state.npu_clock)
     if state.ddr_clock is not None:
         yield Track("DDR clock", _clock), float(state.ddr_clock)
     if (celsius := state.npu_celsius) is not None:
-        yield Track("temperature", lambda value: f"{value:.1f} °C", _WARMEST), celsius
+        yield Track("temperature", CELSIUS.text, _WARMEST), celsius
     memory = state.memory
     if memory is not None and memory.total and memory.available is not None:
         used = float(memory.total - memory.available)

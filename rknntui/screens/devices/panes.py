@@ -251,7 +251,7 @@ class MonitorPane(Vertical):
             said = Fact(f"▶ {self.job.title if self.job else ''}", ("▶ replay",))
         else:
             said = Fact(f"▶ watching at {rate}", (f"▶ {rate}",))
-        facts = [said, Fact(f"{self._at:.0f} s", (), 2), *([Fact(held)] if held else [])]
+        facts = [said, Fact(f"{round(self._at)} s", (), 2), *([Fact(held)] if held else [])]
         if self.recording:
             name = sanitize(Path(self.recording).name, 60)
             facts.append(Fact(f"recording to {name}", ("recording",)))

@@ -10,6 +10,7 @@ from textual import on
 from engine import human_bytes, sanitize
 from engine.wire.board import About
 from engine.wire.board_tables import BOARDS, state_sign
+from engine.wire.formats import CELSIUS, CLOCK
 from rknntui.keys.text import key_text
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.line_list import SidePane
@@ -37,7 +38,7 @@ _CHECKS = {
 
 def megahertz(hertz: int) -> str:
     """A clock."""
-    return f"{hertz / 1e6:.0f} MHz"
+    return CLOCK.text(hertz)
 
 
 def fact(name: str, value: str, width: int, style: str = "") -> list[Line]:
@@ -115,14 +116,14 @@ def _state(state: BoardState, label: str, width: int) -> list[Line]:
     def told(attribute: str, value: str) -> str:
         return value or sanitize(state.reason(attribute), 300)
 
-    load = ", ".join(f"{percent:.0f} %" for percent in state.npu_load or ())
+    load = ", ".join(f"{round(percent)} %" for percent in state.npu_load or ())
     clock = megahertz(state.npu_clock) if state.npu_clock is not None else ""
     if clock and state.npu_governor:
         clock += f"  {sanitize(state.npu_governor, 40)}"
     ddr = megahertz(state.ddr_clock) if state.ddr_clock is not None else ""
     cpu = ", ".join(f"{sanitize(n, 20)} {megahertz(hz)}" for n, hz in state.cpu_clocks or ())
     warmth = ", ".join(
-        f"{sanitize(t.zone, 40)} {t.celsius:.1f} °C" for t in (state.temperatures or ())[:16]
+        f"{sanitize(t.zone, 40)} {CELSIUS.text(t.celsius)}" for t in (state.temperatures or ())[:16]
     )
     lines: list[Line] = [[], [("State now", "head"), (f"  {label}", "dim")]]
     lines += fact("NPU load", told("npu_load", load), width)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from engine import sanitize
+from engine.wire.formats import DURATION
 from rknntui.keys.text import key_text
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, PromptDialog, ask_user
 
@@ -275,7 +276,7 @@ class LiveEffect:
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+    return DURATION.text(seconds)
 
 
 # What a user asks for in Hybrid: dtypes and ranges of layers; every change is the recipe's.
@@ -385,5 +386,5 @@ def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, object] | 
         edits.set_range(layer, parse_range(text))
 
     question = f"{sanitize(layer, 60)}: minimum and maximum; empty: as calibrated"
-    now = f"{record['minimum']:.6g} {record['maximum']:.6g}"
+    now = f"{record['minimum']:g} {record['maximum']:g}"
     ask_user(app, PromptDialog("Range", question, now, problem_of_range), take)

@@ -12,6 +12,7 @@ from textual.containers import Vertical
 
 from engine import gain_text, sqnr_rank, sqnr_text
 from engine.wire.build_tables import SEARCH_POINTS
+from engine.wire.formats import DURATION
 from engine.wire.hybrid import CURVE, CurvePoint, ProposeParams, SearchParams, SearchResult
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.dialogs.request import Form
@@ -163,7 +164,7 @@ class SearchPane(Vertical):
             outcome = Fact(f"{'✓' if job.state == 'done' else '✗'} {self._outcome(job)}")
             if job.seconds is None:
                 return outcome, applies
-            return outcome, Fact(f"{job.seconds:.1f} s", rank=2), applies
+            return outcome, Fact(DURATION.text(job.seconds), rank=2), applies
         elapsed = max(0, int(time.time() - job.started))
         how = f"paused, {key_text('hybrid.pause')} resumes" if job.paused else "▶ searching"
         how = "stopping" if job.cancelling else how

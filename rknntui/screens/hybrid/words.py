@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import gain_text, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, Analysis
-from engine.wire.formats import ADDED_BYTES, ADDED_MS, MILLISECONDS
+from engine.wire.formats import ADDED_BYTES, ADDED_MS, FIGURE, MILLISECONDS
 from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.words import decibel_text
@@ -173,11 +173,11 @@ def row_lines(table: LayerTable, width: int) -> list[Line]:
     lines.append([(f"{head}{shorten(source, width - len(head))}", "dim")])
     parts = [f"can be {', '.join(choice.choices)}"]
     if choice.observed_minimum is not None and choice.observed_maximum is not None:
-        seen = f"{choice.observed_minimum:.4g} to {choice.observed_maximum:.4g}"
+        seen = f"{FIGURE.text(choice.observed_minimum)} to {FIGURE.text(choice.observed_maximum)}"
         parts.append(f"observed range {seen}")
     if record["built_range"] is not None and None not in record["built_range"]:
         low, high = record["built_range"]
-        parts.append(f"● range requested; the build has {low:.4g} to {high:.4g}")
+        parts.append(f"● range requested; the build has {FIGURE.text(low)} to {FIGURE.text(high)}")
     if choice.time_ms is not None:  # first: a small screen shows one line of these
         parts.insert(0, _cost_text(choice, choice.time_ms))
     if record["isolated_sqnr"] is not None:

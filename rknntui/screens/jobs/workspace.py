@@ -338,5 +338,5 @@ def _label(item: Any, position: int) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:g}"
     return sanitize(str(value), 120)

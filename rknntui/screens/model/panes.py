@@ -13,6 +13,7 @@ from textual import on
 from textual.message import Message
 
 from engine import human_bytes, sanitize, shape_text
+from engine.wire.formats import FIGURE
 from engine.wire.project_tables import GRAPH_NODES
 from rknntui.arguments import source_names, source_options
 from rknntui.keys.text import key_text, with_keys
@@ -370,7 +371,7 @@ def tensor_lines(data: TensorStatistics, width: int) -> list[Line]:
     if channels := data.channels:
         ends = zip(channels.minimum, channels.maximum, strict=True)
         spans = [abs(h - low) for low, h in ends if low is not None and h is not None]
-        ranges = f", ranges {min(spans):.3g} .. {max(spans):.3g}" if spans else ""
+        ranges = f", ranges {FIGURE.text(min(spans))} .. {FIGURE.text(max(spans))}" if spans else ""
         lines += _pair("channels", f"{len(channels.minimum)}{ranges}", width)
     if (bins := data.histogram) and bins.counts:
         lines += histogram(bins.counts, bins.low, bins.high, width)
@@ -378,7 +379,7 @@ def tensor_lines(data: TensorStatistics, width: int) -> list[Line]:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.5g}"
+    return "–" if value is None else FIGURE.text(value)
 
 
 def histogram(
@@ -393,7 +394,7 @@ def histogram(
     for row in range(height - 1, -1, -1):
         text = "".join(BLOCKS[max(0, min(8, level - row * 8))] for level in levels)
         lines.append([(text, "accent")])
-    left, right = f"{low:.4g}", f"{high:.4g}"
+    left, right = FIGURE.text(low), FIGURE.text(high)
     lines.append([(left + " " * max(1, width - len(left) - len(right)) + right, "dim")])
     return lines
 

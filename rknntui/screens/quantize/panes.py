@@ -16,6 +16,7 @@ from textual.message import Message
 from engine import option, sanitize
 from engine.wire.build import BUILD, BuildParams
 from engine.wire.build_tables import SWEEP_ROWS
+from engine.wire.formats import DURATION, PROGRESS
 from engine.wire.names import NOT_EXACT, NOT_EXACT_CODE
 from engine.wire.requests import VALIDATE, Checked, OfRecipe
 from engine.wire.sweep import ROW, SWEEP, Axes, Row, Sweep, SweepParams
@@ -226,7 +227,7 @@ def facts(session: Session, job: JobView | None, *, exact: bool) -> tuple[str, .
     if job is not None and job.running:
         where = f"{job.stage.title}, " if job.stage is not None else ""
         elapsed = max(0, int(time.time() - job.started))
-        how = "stopping" if job.cancelling else f"{job.fraction:.0%}"
+        how = "stopping" if job.cancelling else PROGRESS.text(job.fraction)
         stops = f"{key_text('quantize.stop')} stops"
         return (f"▶ building: {where}{how}, {elapsed} s elapsed, {stops}",)
     problems, builds = len(session.all_problems), key_text("quantize.build")
@@ -241,7 +242,7 @@ def facts(session: Session, job: JobView | None, *, exact: bool) -> tuple[str, .
     if session.summary is None:
         return ("not built yet",)
     seconds = None if job is None else job.seconds
-    took = "" if seconds is None else f" in {seconds:.1f} s (measured)"
+    took = "" if seconds is None else f" in {DURATION.text(seconds)} (measured)"
     return f"✓ built{took}", "" if exact else NOT_EXACT
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from engine import rounding_lines, sanitize
 from engine.wire.board import Ran
 from engine.wire.build import Simulated
+from engine.wire.formats import MILLISECONDS, PROGRESS
 from rknntui.keys.text import key_text
 from rknntui.screens.run.requests import SIMULATORS, Simulator, Subject
 from rknntui.widgets.one_line import Fact
@@ -94,7 +95,7 @@ def running_facts(job: JobView) -> tuple[Fact | str, ...]:
     """How far a job is."""
     stage = job.stage
     at = f"{stage.title}, " if stage is not None else ""
-    return (f"▶ {job.title}: {at}{job.fraction:.0%}, {key_text('job.cancel')} stops",)
+    return (f"▶ {job.title}: {at}{PROGRESS.text(job.fraction)}, {key_text('job.cancel')} stops",)
 
 
 def run_facts(
@@ -111,7 +112,8 @@ def run_facts(
         how = "quantized" if result.quantized else "float32"
         ran_in = Simulator(result.arithmetic, result.as_compiled)
         how = ", ".join((how, *ran_in.words))
-        ran = f"✓ ran {how}, simulated, in {result.seconds:.4f} s here (measured"
+        time = MILLISECONDS.text(1000 * result.seconds)
+        ran = f"✓ ran {how}, simulated, in {time} ms here (measured"
         took = Fact(f"{ran}, no NPU time)", (f"{ran})", f"✓ ran {how}, simulated"))
         return (*([where(board)] if board else []), took, *old)
     if isinstance(result, Ran):
@@ -137,7 +139,7 @@ def starting_facts(job: JobView) -> tuple[Fact | str, ...]:
 
 def live_facts(look: LiveLook) -> tuple[Fact | str, ...]:
     """What a live run tells now."""
-    took = f"{look.milliseconds:.3f} ms with layers timed ({look.label})"
+    took = f"{MILLISECONDS.text(look.milliseconds)} ms with layers timed ({look.label})"
     device = sanitize(look.device, 300)
     short = device if len(device) <= 26 else f"{device[:24]}…"
     versions = [(look.chip, 1), (runtime_text(look.runtime), 2)]
@@ -150,7 +152,7 @@ def live_facts(look: LiveLook) -> tuple[Fact | str, ...]:
 def _ran(result: Ran) -> Fact:
     took = "no time told by the runtime"
     if result.milliseconds is not None:
-        took = f"{result.milliseconds:.3f} ms"
+        took = f"{MILLISECONDS.text(result.milliseconds)} ms"
     device = sanitize(result.device, 300)
     short = device if len(device) <= 26 else f"{device[:24]}…"
     forms = [f"✓ ran on {at} in {took} ({result.label})" for at in dict.fromkeys((device, short))]

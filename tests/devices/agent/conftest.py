@@ -39,14 +39,18 @@ SCALE, ZERO = 0.25, -28
 
 ROWS = (
     PerfRow(
-        *(0, "InputOperator", "InputOperator:image"),
+        id=0,
+        op="InputOperator",
+        name="InputOperator:image",
         dtype="INT8",
         target="CPU",
         outputs=((1, 3, 4, 4),),
         microseconds=4,
     ),
     PerfRow(
-        *(1, "ConvRelu", "Conv:conv1"),
+        id=1,
+        op="ConvRelu",
+        name="Conv:conv1",
         dtype="INT8",
         target="NPU",
         inputs=((1, 3, 4, 4), (5, 3, 3, 3), (5,)),
@@ -60,7 +64,9 @@ ROWS = (
         traffic=10 << 10,
     ),
     PerfRow(
-        *(2, "OutputOperator", "OutputOperator:scores"),
+        id=2,
+        op="OutputOperator",
+        name="OutputOperator:scores",
         dtype="INT8",
         target="CPU",
         inputs=((1, 5),),

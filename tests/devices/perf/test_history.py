@@ -38,7 +38,7 @@ CONDITIONS = Conditions(
 
 def _row(name: str, target: str, us: float | None, layer: str, **cycles: int) -> LayerTime:
     op = name.partition(":")[0]
-    return LayerTime(0, name, op, target=target, microseconds=us, id=layer, **cycles)
+    return LayerTime(0, name=name, op=op, target=target, microseconds=us, id=layer, **cycles)
 
 
 TABLE = LayerTable(

@@ -58,7 +58,7 @@ def _report(*rows: PerfRow) -> PerfReport:
     ],
 )
 def test_names(name: str, layer: str | None, found: str) -> None:
-    (row,) = layer_rows(_report(PerfRow(1, "Conv", name)), LAYERS).rows
+    (row,) = layer_rows(_report(PerfRow(1, op="Conv", name=name)), LAYERS).rows
     assert (row.layer, row.found) == (layer, found)
 
 
@@ -76,7 +76,7 @@ def test_names(name: str, layer: str | None, found: str) -> None:
     ],
 )
 def test_rows_of_several_nodes(name: str, layer: str | None, also: tuple[str, ...]) -> None:
-    rows = layer_rows(_report(PerfRow(1, "Conv", name, microseconds=5.0)), LAYERS)
+    rows = layer_rows(_report(PerfRow(1, op="Conv", name=name, microseconds=5.0)), LAYERS)
     (row,) = rows.rows
     assert (row.layer, row.also) == (layer, also)
     assert rows.microseconds == ({} if layer is None else {layer: 5.0})
@@ -85,31 +85,33 @@ def test_rows_of_several_nodes(name: str, layer: str | None, also: tuple[str, ..
 
 def test_generation_1_names() -> None:
     rows = _report(
-        PerfRow(0, "TENSOR_TRANS", "net/Relu6_1_RKNN_mark_perm_60_0", uid=60),
-        PerfRow(2, "CONVOLUTION", "net/Relu6_5_2", uid=5),
-        PerfRow(3, "CONVOLUTION", "net/Relu6_5_2", uid=6),
-        PerfRow(4, "CONVOLUTION", "convolution.relu.pooling.layer2_2"),
+        PerfRow(0, op="TENSOR_TRANS", name="net/Relu6_1_RKNN_mark_perm_60_0", uid=60),
+        PerfRow(2, op="CONVOLUTION", name="net/Relu6_5_2", uid=5),
+        PerfRow(3, op="CONVOLUTION", name="net/Relu6_5_2", uid=6),
+        PerfRow(4, op="CONVOLUTION", name="convolution.relu.pooling.layer2_2"),
     )
     assert [row.layer for row in layer_rows(rows, LAYERS).rows] == ["add", "add", None, None]
 
 
 def test_a_name_of_a_node_and_of_a_foreign_tensor_goes_by_the_operator() -> None:
     layers = LayerMap((_layer("x", "y", "Conv"), _layer("pool", "x", "MaxPool")))
-    rows = _report(PerfRow(1, "ConvRelu", "Conv:x"), PerfRow(2, "MaxPool", "MaxPool:x"))
+    rows = _report(
+        PerfRow(1, op="ConvRelu", name="Conv:x"), PerfRow(2, op="MaxPool", name="MaxPool:x")
+    )
     assert [row.layer for row in layer_rows(rows, layers).rows] == ["x", "pool"]
 
 
 def test_times_by_layer_and_what_is_left() -> None:
     found = layer_rows(
         _report(
-            PerfRow(1, "InputOperator", "InputOperator:data", microseconds=4.0),
-            PerfRow(2, "ConvRelu", "Conv:conv1_tile0", microseconds=10.0),
-            PerfRow(3, "ConvRelu", "Conv:conv1_tile1", microseconds=2.5),
-            PerfRow(4, "Add", "Add:add"),
-            PerfRow(5, "Pad", "Pad:lost", microseconds=1.0),
-            PerfRow(6, "Pad", "Pad:both", microseconds=1.0),
-            PerfRow(7, "OutputOperator", "OutputOperator:conv1", microseconds=4.0),
-            PerfRow(8, "exDataConvert", "exDataConvert:conv1", microseconds=9.0),
+            PerfRow(1, op="InputOperator", name="InputOperator:data", microseconds=4.0),
+            PerfRow(2, op="ConvRelu", name="Conv:conv1_tile0", microseconds=10.0),
+            PerfRow(3, op="ConvRelu", name="Conv:conv1_tile1", microseconds=2.5),
+            PerfRow(4, op="Add", name="Add:add"),
+            PerfRow(5, op="Pad", name="Pad:lost", microseconds=1.0),
+            PerfRow(6, op="Pad", name="Pad:both", microseconds=1.0),
+            PerfRow(7, op="OutputOperator", name="OutputOperator:conv1", microseconds=4.0),
+            PerfRow(8, op="exDataConvert", name="exDataConvert:conv1", microseconds=9.0),
         ),
         LAYERS,
     )
@@ -126,4 +128,4 @@ def test_times_by_layer_and_what_is_left() -> None:
     ]
     assert found.unmatched[1].why == "2 layers come from both: split_a, split_b"
     assert found.told() == "2 of 8 rows belong to no layer known here: Pad:lost, Pad:both."
-    assert layer_rows(_report(PerfRow(2, "ConvRelu", "Conv:conv1")), LAYERS).told() == ""
+    assert layer_rows(_report(PerfRow(2, op="ConvRelu", name="Conv:conv1")), LAYERS).told() == ""

@@ -19,7 +19,7 @@ def kept(at: float, us: float, device: str = "adb:1", chip: str = "rk3588") -> s
         "generation 2, from 1.6",
         us,
         "operators",
-        (LayerTime(0, "Conv:conv", "Conv", target="NPU", microseconds=us, id="conv"),),
+        (LayerTime(0, name="Conv:conv", op="Conv", target="NPU", microseconds=us, id="conv"),),
     )
     where = Conditions(MODEL, chip, device, {"runtime": "2.3.2"}, {"NPU": 1_000_000_000})
     return save_run(MeasuredRun(at, "net\x1b[2J.rknn", where, "emulated", table=table))
