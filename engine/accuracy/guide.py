@@ -7,11 +7,10 @@ ours. Rule of both manuals: a later stage is not begun while an earlier one fail
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from engine.base.plain import Values
-from engine.wire.guide import StepFinding, Verdict
+from engine.wire.guide import Verdict
 
 Fact = Literal[
     "always",
@@ -177,25 +176,6 @@ STEPS: tuple[Step, ...] = (
     ),
 )
 """All steps in their order."""
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """What a step did and found.
-
-    Attributes:
-        did: what ran, on what.
-        found: in the order of weight.
-        verdict: of the step.
-        advice: what to do now.
-        changes: option -> value that applies a remedy, where a change of the recipe is one.
-    """
-
-    did: str
-    found: tuple[StepFinding, ...]
-    verdict: Verdict
-    advice: str = ""
-    changes: Values = field(default_factory=dict)
 
 
 def cosine_verdict(cosine: float) -> Verdict:

@@ -75,6 +75,7 @@ def _told(quant: QuantParams | None) -> TensorRange | None:
         dtype=quant.dtype,
         scale=quant.scale,
         zero_point=quant.zero_point,
+        axis=quant.axis,
         minimum=quant.minimum,
         maximum=quant.maximum,
     )

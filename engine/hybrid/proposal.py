@@ -109,10 +109,10 @@ def propose(
     before, after = (sqnr_of(model.noise(names)) for names in ((), lifted))
     first, last = cost_with(()), cost_with(lifted)
     return Proposal(
-        chosen,
-        tuple(ranking),
-        before,
-        after,
+        layers=chosen,
+        ranking=tuple(ranking),
+        before=before,
+        after=after,
         chip="" if costs is None or first is None else costs.chip,
         time_before_ms=None if first is None else first.time_ms,
         time_after_ms=None if last is None else last.time_ms,

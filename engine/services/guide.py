@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.accuracy.guide import (
-    STEPS,
-    Fact,
-    Step,
-    StepResult,
-    cosine_verdict,
-    next_step,
-    worst_verdict,
-)
+from engine.accuracy.guide import STEPS, Fact, Step, cosine_verdict, next_step, worst_verdict
 from engine.base.errors import ContainerError, DeviceError, UsageError
 from engine.base.events import Reporter
 from engine.base.text import did_you_mean, sanitize
@@ -30,7 +22,7 @@ from engine.services.guide_probe import Check, Probe
 from engine.services.guide_quantized import QUANTIZED_CHECKS, quantized_verdict
 from engine.services.registry import runs
 from engine.services.state import get_pipeline, recipe_of
-from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep, StepFinding, Verdict
+from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep, StepFinding, StepResult, Verdict
 from engine.wire.guide import Step as Told
 
 if TYPE_CHECKING:
@@ -151,11 +143,7 @@ def guide(params: GuideParams, reporter: Reporter) -> Answer:
         stage=step.stage,
         title=step.title,
         source=step.source,
-        did=outcome.did,
-        found=outcome.found,
-        verdict=outcome.verdict,
-        advice=outcome.advice,
-        changes=outcome.changes,
+        **vars(outcome),
     )
     return Answer(facts, then, len(STEPS))
 

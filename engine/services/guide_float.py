@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.accuracy.guide import StepResult, cosine_verdict, worst_verdict
+from engine.accuracy.guide import cosine_verdict, worst_verdict
 from engine.accuracy.rows import float_rows
 from engine.base.errors import EngineError
 from engine.graph.execute import Session
@@ -16,7 +16,7 @@ from engine.options import Value, Values
 from engine.quantize import to_float16
 from engine.services.guide_probe import Check, Probe, cosine_text, cosines
 from engine.services.state import WORKER_STATE
-from engine.wire.guide import StepFinding, Verdict
+from engine.wire.guide import StepFinding, StepResult, Verdict
 
 _HALF_MAX = 65504.0
 _WIDE, _NARROW = 30.0, 0.05

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.accuracy.guide import StepResult, cosine_verdict
+from engine.accuracy.guide import cosine_verdict
 from engine.base.errors import UsageError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import cosine
 from engine.services.state import get_pipeline
-from engine.wire.guide import StepFinding, Verdict
+from engine.wire.guide import StepFinding, StepResult, Verdict
 
 if TYPE_CHECKING:
     from engine.pipeline.board import BoardChoice

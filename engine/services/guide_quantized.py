@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.accuracy.analyse import analyse, noisiest
-from engine.accuracy.guide import StepResult, cosine_verdict, worst_verdict
+from engine.accuracy.guide import cosine_verdict, worst_verdict
 from engine.base.errors import EngineError
 from engine.hybrid import find_range_mismatches, propose
 from engine.options import Value, Values
@@ -16,7 +16,7 @@ from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.report import samples_text, sqnr_text
 from engine.services.guide_probe import Check, Probe, cosine_text, cosines
 from engine.wire.build import LayerAccuracy
-from engine.wire.guide import StepFinding, Verdict
+from engine.wire.guide import StepFinding, StepResult, Verdict
 
 _FEW, _ENOUGH = 5, 20
 _RANKED = 5

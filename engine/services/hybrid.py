@@ -256,10 +256,9 @@ def step1(params: Step1Params, reporter: Reporter) -> Step1:
     )
     paths = StepFiles(str(files.model), str(files.data), str(files.config))
     if proposal is None:
-        return Step1(paths, {}, ())
-    return Step1(
-        paths, proposal.layers, proposal.ranking, proposal.before, proposal.after, proposal.label
-    )
+        return Step1(files=paths, layers={}, ranking=())
+    known = ("layers", "ranking", "before", "after", "label")
+    return Step1(files=paths, **{name: getattr(proposal, name) for name in known})
 
 
 @runs(STEP2)

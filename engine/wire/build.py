@@ -15,7 +15,7 @@ from engine.wire.codec import Key, Text
 from engine.wire.flags import Flag, Force, InputFiles, Refresh, Rounding, SampleFiles, Saved, Top
 from engine.wire.formats import FIGURE, PERCENT
 from engine.wire.method import Task
-from engine.wire.model import Saturation
+from engine.wire.model import Saturation, Tensor
 from engine.wire.names import Arithmetic
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
@@ -133,12 +133,9 @@ class TopValue:
 
 
 @record
-class SimulatedOutput:
+class SimulatedOutput(Tensor):
     """An output; figures are over its finite values, None where there are none."""
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
     label: str
     top: tuple[TopValue, ...]
     minimum: float | None

@@ -199,50 +199,70 @@ class SecondOpinion:
 
 
 @record(kw_only=True)
-class Compiled:
+class WrittenModel:
+    """A file that was made of a model.
+
+    Attributes:
+        path, size, sha256: of it; empty and 0 where none was made.
+        findings: what is to be known of it.
+    """
+
+    path: str = ""
+    size: int = 0
+    sha256: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+@record(kw_only=True)
+class CompilerTable:
+    """What the compiler printed of a model, with our estimate.
+
+    Attributes:
+        layers: in the compiler's order; empty where it printed no table.
+        internal_bytes, weight_bytes: as printed; None where not.
+        npu_cycles, total_cycles: sums over the layers; None where none was printed.
+        findings: disagreements, by layer.
+    """
+
+    layers: tuple[CompiledLayer, ...] = ()
+    internal_bytes: int | None = None
+    weight_bytes: int | None = None
+    npu_cycles: int | None = None
+    total_cycles: int | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+@record(kw_only=True)
+class Compiled(WrittenModel, CompilerTable):
     """What became of one chip.
 
     Attributes:
         chip: its name.
-        path, size, sha256: of the compiled model; empty and 0 where it was not made.
         side_file: JSON beside it, with what it was made from.
         toolkit: ``rknn-toolkit2 2.3.2``.
         quantized_by: see :data:`QuantizedBy`.
         cached: whether the compiler was not asked again.
         seconds: of the compiler, measured on this machine.
-        layers: as printed; empty where the compiler printed no table.
-        internal_bytes, weight_bytes: as printed; None where not.
         estimated_internal_bytes, estimated_weight_bytes: of our plan.
-        npu_cycles, total_cycles: sums over the layers; None where not printed.
         outputs: the second opinion of the vendor's simulator; empty where not asked for.
         samples_from: what it ran on.
         opinion_seconds: that it took beside ``seconds``, measured; None where not asked for.
-        findings: the compiler's warnings, and where its report and our plan disagree.
         problem, cause, remedy: why nothing was made; empty where something was.
         exit_code: of that problem, as the command line documents it; 0 where there is none.
         log: file with what the toolkit printed.
     """
 
     chip: str
-    path: str = ""
-    size: int = 0
-    sha256: str = ""
     side_file: str = ""
     toolkit: str = ""
     quantized_by: QuantizedBy = "ours"
     cached: bool = False
     seconds: float = 0.0
-    layers: tuple[CompiledLayer, ...] = ()
-    internal_bytes: int | None = None
-    weight_bytes: int | None = None
     estimated_internal_bytes: int | None = None
     estimated_weight_bytes: int | None = None
-    npu_cycles: int | None = None
-    total_cycles: int | None = None
     outputs: tuple[OutputAgreement, ...] = ()
     samples_from: SamplesFrom = "calibration"
     opinion_seconds: float | None = None
-    findings: tuple[Finding, ...] = ()
     problem: str = ""
     cause: str = ""
     remedy: str = ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Literal
 
-from engine.base.findings import Finding
 from engine.wire.codec import Text, Whole
+from engine.wire.compile import WrittenModel
 from engine.wire.flags import Argument, Flag, Force, Toolkit
 from engine.wire.method import Nothing, Query, Task
 from engine.wire.record import record
@@ -98,28 +98,22 @@ class PlainCopy:
 
 
 @record(kw_only=True)
-class Encrypted:
-    """What was encrypted.
+class Encrypted(WrittenModel):
+    """What was encrypted; a finding is such as a key that is short.
 
     Attributes:
-        path, size, sha256: of the file that was made.
+        toolkit: of the vendor's that did it; empty for a container.
         level: as asked for.
         ours: whether it is a container of this program; else a compiled model of the vendor.
-        toolkit: of the vendor's that did it; empty for a container.
         stays: what holds the model in plain form now.
         wiped: what was removed.
-        findings: such as a key that is short.
     """
 
-    path: str
-    size: int
-    sha256: str
     level: int
     ours: bool
     toolkit: str = ""
     stays: tuple[PlainCopy, ...] = ()
     wiped: tuple[PlainCopy, ...] = ()
-    findings: tuple[Finding, ...] = ()
 
 
 @record(kw_only=True)

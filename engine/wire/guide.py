@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated, Literal
 
 from engine.base.plain import Values
@@ -57,24 +58,31 @@ class StepFinding:
 
 
 @record
-class Step:
-    """A step that ran.
+class StepResult:
+    """What a step did and found.
 
     Attributes:
-        source: where the manuals have it.
         did: what ran, on what.
+        found: in the order of weight.
+        verdict: of the step.
         advice: what to do now; ``changes``: option -> value that does it.
     """
+
+    did: str
+    found: tuple[StepFinding, ...]
+    verdict: Verdict
+    advice: str = ""
+    changes: Values = field(default_factory=dict)
+
+
+@record(kw_only=True)
+class Step(StepResult):
+    """A step that ran; ``source``: where the manuals have it."""
 
     id: str
     stage: str
     title: str
     source: str
-    did: str
-    found: tuple[StepFinding, ...]
-    verdict: Verdict
-    advice: str
-    changes: Values
 
 
 @record

@@ -339,8 +339,16 @@ class Ranked(Promotable):
 
 
 # fmt: on
-@record
-class Proposal:
+@record(kw_only=True)
+class Promotions:
+    """Layers with the dtypes that are proposed for them, moves between them too."""
+
+    layers: LayerDtypes
+    ranking: tuple[Ranked, ...]
+
+
+@record(kw_only=True)
+class Proposal(Promotions):
     """Layers to promote, moves between them too; ``before`` and ``after`` predicted.
 
     Attributes:
@@ -349,8 +357,6 @@ class Proposal:
         time_before_ms, time_after_ms: estimated there: an inference as built, and as proposed.
     """
 
-    layers: LayerDtypes
-    ranking: tuple[Ranked, ...]
     before: Decibels
     after: Decibels
     label: str = "simulated"
@@ -425,13 +431,11 @@ class StepFiles:
     config: str
 
 
-@record
-class Step1:
+@record(kw_only=True)
+class Step1(Promotions):
     """What step 1 wrote, and proposed; the figures only with a proposal."""
 
     files: StepFiles
-    layers: LayerDtypes
-    ranking: tuple[Ranked, ...]
     before: Omit[Decibels] = None
     after: Omit[Decibels] = None
     label: Omit[str] = None

@@ -73,7 +73,15 @@ class TensorQuant:
 
 
 @record
-class VendorQuant(TensorQuant):
+class TensorRange(TensorQuant):
+    """How a build stores a tensor; the range is of every channel."""
+
+    minimum: tuple[float | None, ...] | None
+    maximum: tuple[float | None, ...] | None
+
+
+@record
+class VendorQuant(TensorRange):
     """What a vendor's file declares of a quantized tensor beside that; it names no axis.
 
     Attributes:
@@ -85,8 +93,6 @@ class VendorQuant(TensorQuant):
     """
 
     method: str
-    minimum: tuple[float | None, ...]
-    maximum: tuple[float | None, ...]
     observed: tuple[float | None, ...] | None
     fraction: int | None
 
@@ -151,12 +157,9 @@ class Channels:
 
 
 @record
-class TensorStatistics:
+class TensorStatistics(Tensor):
     """A constant; figures are over its finite values, None where there are none."""
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
     count: int
     minimum: float | None
     maximum: float | None
@@ -166,17 +169,6 @@ class TensorStatistics:
     finite: bool
     histogram: Histogram | None
     channels: Channels | None
-
-
-@record
-class TensorRange:
-    """How a build stores a tensor; the range is of every channel."""
-
-    dtype: str
-    scale: tuple[float | None, ...]
-    zero_point: tuple[int, ...]
-    minimum: tuple[float | None, ...] | None
-    maximum: tuple[float | None, ...] | None
 
 
 @record

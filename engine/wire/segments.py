@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.base.findings import Finding
 from engine.base.text import quantity
 from engine.wire.codec import Text
+from engine.wire.compile import WrittenModel
 from engine.wire.flags import Argument, Flag, Force, Toolkit
 from engine.wire.method import Task
 from engine.wire.record import record
@@ -112,30 +112,23 @@ class Segment:
 
 
 @record(kw_only=True)
-class Segments:
-    """The answer.
+class Segments(WrittenModel):
+    """The answer; a finding is such as a layer that is longer than a segment may be.
 
     Attributes:
-        path: the file that was written; empty where none was.
-        size, sha256: of it.
+        toolkit: of the vendor's that did it; empty for a container.
         ours: whether it is a container of ours; else a model of the vendor.
         layers: all of the model.
         segments: as it is cut; one where it is not, none of a model of the vendor.
         uids: of the layers that a segment ends after.
         chip: that the times are estimated for; empty where none is.
-        findings: such as a layer that is longer than a segment may be.
-        toolkit: of the vendor's that did it; empty for a container.
     """
 
     ours: bool
     layers: tuple[SegmentLayer, ...]
     segments: tuple[Segment, ...] = ()
     uids: tuple[int, ...] = ()
-    path: str = ""
-    size: int = 0
-    sha256: str = ""
     chip: str = ""
-    findings: tuple[Finding, ...] = ()
     toolkit: str = ""
 
 

@@ -53,3 +53,12 @@ def test_every_room_has_a_budget(repository: Path) -> None:
     lines, _ = counter["counted"]()
     budget = counter["tomllib"].loads((repository / "pyproject.toml").read_text())["tool"]["budget"]
     assert set(lines) == set(budget["lines"])
+
+
+def test_classes_that_share_fields_have_a_reason(repository: Path) -> None:
+    finder = runpy.run_path(str(repository / "tools" / "shared_fields.py"))
+    assert finder["unexplained"](finder["pairs"]()) == []
+    strange = [(5, "engine/a.py:1 Option", "engine/b.py:1 Finding")]
+    told = finder["unexplained"](strange)
+    assert told[0] == "no reason is given: engine/a.py:1 Option = engine/b.py:1 Finding"
+    assert "no other class of its row shares fields with it: More" in told

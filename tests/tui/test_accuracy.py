@@ -133,7 +133,7 @@ def test_bars_show_a_trace_of_everything_above_zero() -> None:
 def test_clipped_values_are_those_outside_the_range_of_the_integers() -> None:
     def layer(high: float | None) -> LayerSpread:
         reach = None if high is None else (high,)
-        quant = TensorRange("int8", (0.1,), (0,), (0.0,), reach)
+        quant = TensorRange("int8", (0.1,), (0,), None, (0.0,), reach)
         ends = (0.0, 10.0, (10,) * 10, (10,) * 10, (0.0, 10.0))
         return LayerSpread("t", "n", "Conv", 1, *ends, quant, None, 30.0, 0.99)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.base.errors import RecipeError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.cost.printed import Printed, PrintedLayer
-from engine.wire.compile import CompiledLayer
+from engine.wire.compile import CompiledLayer, CompilerTable
 
 if TYPE_CHECKING:
     from engine.graph.layers import LayerMap
@@ -25,25 +25,6 @@ _CONVERSION = "exDataConvert"
 _STORED = re.compile(r"/(?:float|quantized)(?=[_-]|$)")
 _FIRST_STAGE = re.compile(r"/blocks/Conv$")
 _LAST_STAGE = re.compile(r"(?:_2gavg_2conv1|(?<!gavg)_2conv0)$")
-
-
-@dataclass(frozen=True)
-class CompilerTable:
-    """What the compiler printed of a model, with our estimate.
-
-    Attributes:
-        layers: in the compiler's order.
-        internal_bytes, weight_bytes: as printed; None where not.
-        npu_cycles, total_cycles: sums over the layers; None where none was printed.
-        findings: disagreements, by layer.
-    """
-
-    layers: tuple[CompiledLayer, ...] = ()
-    internal_bytes: int | None = None
-    weight_bytes: int | None = None
-    npu_cycles: int | None = None
-    total_cycles: int | None = None
-    findings: tuple[Finding, ...] = ()
 
 
 def compiler_table(
@@ -63,11 +44,11 @@ def compiler_table(
     )
     counts = any(layer.total_cycles or layer.npu_cycles for layer in printed.layers)
     table = CompilerTable(
-        rows,
-        printed.internal_bytes,
-        printed.weight_bytes,
-        sum(layer.npu_cycles for layer in printed.layers) if counts else None,
-        sum(layer.total_cycles for layer in printed.layers) if counts else None,
+        layers=rows,
+        internal_bytes=printed.internal_bytes,
+        weight_bytes=printed.weight_bytes,
+        npu_cycles=sum(layer.npu_cycles for layer in printed.layers) if counts else None,
+        total_cycles=sum(layer.total_cycles for layer in printed.layers) if counts else None,
     )
     if estimate is None or not rows or estimate.problem:
         return table
@@ -83,14 +64,7 @@ def compiler_table(
             f"The compiler's report and the plan disagree on {more} further layers.",
         )
         findings = [*findings[:_MOST_FINDINGS], rest]
-    return CompilerTable(
-        table.layers,
-        table.internal_bytes,
-        table.weight_bytes,
-        table.npu_cycles,
-        table.total_cycles,
-        tuple(findings),
-    )
+    return replace(table, findings=tuple(findings))
 
 
 def _row(printed: PrintedLayer, cost: LayerCost | None, layers: LayerMap | None) -> CompiledLayer:
