@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.base.errors import RecipeError
 from engine.hybrid import HybridConfig, parse_config, render_config
+from engine.hybrid.cfg_reader import Problem, problems_error, read_config
 from engine.hybrid.cfg_writer import Entry
 
 # rknn_format.md section 8, observed of toolkit 2.3.2
@@ -205,3 +209,35 @@ def test_problems_have_their_line_and_the_nearest_name(text: str, line: int, sai
     _, problems = parse_config(text.encode("utf-8"))
     assert problems
     assert any((not line or p.line == line) and said in p.message for p in problems), problems
+
+
+def nested(levels: int) -> bytes:
+    return b"custom_quantize_layers: " + b"[" * (levels - 1) + b"]" * (levels - 1)
+
+
+def test_nesting_has_a_limit() -> None:
+    for levels, refused in ((6, False), (7, True)):
+        _, problems = parse_config(nested(levels))
+        assert any("deeper than 6" in p.message for p in problems) == refused
+
+
+@pytest.mark.long
+def test_the_number_of_entries_has_a_limit() -> None:
+    _, problems = parse_config(b"a: [" + b"1," * 2_000_001 + b"]")
+    assert [p.message for p in problems] == ["It has more than 2000000 entries."]
+
+
+def test_a_file_of_more_than_32_mib_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.quantization.cfg"
+    with path.open("wb") as file:
+        file.truncate((32 << 20) + 1)
+    with pytest.raises(RecipeError) as raised:
+        read_config(path)
+    assert raised.value.what.endswith("is read up to 33554432.")
+
+
+def test_eight_problems_are_written_out() -> None:
+    problems = [Problem(line, "wrong") for line in range(1, 10)]
+    text = problems_error("m.cfg", problems).what
+    assert (text.count("wrong"), text.endswith("; and 1 more.")) == (8, True)
+    assert "more" not in problems_error("m.cfg", problems[:8]).what

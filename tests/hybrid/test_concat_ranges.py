@@ -115,3 +115,16 @@ def test_without_half_precision_its_change_splits_the_output() -> None:
     assert found.changes == {"outputs": [boxes.name, scores.name]}
     (found,) = find_range_mismatches(graph, dtype="")
     assert found.changes == {}
+
+
+@pytest.mark.parametrize(("steps", "found"), [(15.5, 1), (16.5, 0)])
+@pytest.mark.parametrize("operator", ["Concat", "Add"])
+def test_a_side_needs_sixteen_steps(operator: str, steps: float, found: int) -> None:
+    net = Net()
+    x = net.input(1, 3, 8, 8)
+    wide = net.conv(x, 3, 4)
+    small = net.op("Mul", wide, net.constant(np.float32(steps / 255)))
+    axis = {"axis": 1} if operator == "Concat" else {}
+    graph = net.graph(net.op("Relu", net.op(operator, wide, small, **axis)))
+    feeds = [{"input0": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}]
+    assert len(find_range_mismatches(graph, calibrate(graph, feeds))) == found

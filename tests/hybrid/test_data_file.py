@@ -102,3 +102,20 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path, content: bytes) -
     with pytest.raises(RecipeError):
         read_data(path)
     assert path.read_bytes() == content
+
+
+def test_a_file_of_more_than_4_gib_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.data"
+    with path.open("wb") as file:
+        file.truncate((4 << 30) + 1)  # takes no room
+    with pytest.raises(RecipeError) as raised:
+        read_data(path)
+    assert raised.value.what.endswith("is read up to 4294967296.")
+
+
+@pytest.mark.long
+def test_a_file_has_at_most_100000_members(tmp_path: Path) -> None:
+    path = tmp_path / "m.data"
+    path.write_bytes(_zip(*((f"{n}", b"") for n in range(100_001))))
+    with pytest.raises(RecipeError, match="not those of one file"):
+        read_data(path)

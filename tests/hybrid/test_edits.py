@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from engine.hybrid import (
     verify_requests,
 )
 from engine.hybrid.cfg_reader import Problem
+from engine.hybrid.cfg_writer import Entry, HybridConfig
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.checks import check_range
 from tests.hybrid.nets import chain
@@ -183,3 +185,22 @@ def test_a_file_of_nothing_but_wrong_names_is_given_up_soon() -> None:
     _, problems = check_edits(config, config, LAYERS)
     assert none == []
     assert len(problems) == 1000
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.0009, False), (0.0011, True)])
+def test_min_and_max_may_be_a_thousandth_off_their_scale(share: float, told: bool) -> None:
+    """Of 16 bits, whose step is smaller than that."""
+    entry = Entry(FIRST, "int16", minimum=(-1.0,), maximum=(1.0,), scale=(2 / 65535,),
+                  zero_point=(0,), line=3)  # fmt: skip
+    written = HybridConfig(2, entries={FIRST: entry})
+    edited = replace(entry, maximum=(1.0 + 2 * share,))
+    edits, problems = check_edits(HybridConfig(2, entries={FIRST: edited}), written, LAYERS)
+    assert problems == []
+    assert [found.code for found in edits.findings] == ["hybrid-parameters-disagree"] * told
+
+
+@pytest.mark.parametrize(("share", "ok"), [(0.0075, True), (0.0085, False)])
+def test_a_range_of_a_build_may_be_half_a_step_off(share: float, ok: bool) -> None:
+    built = quantize(GRAPH, SEEN, QuantizeSettings(ranges={FIRST: (0.0, 1.5)}))
+    (row,) = verify_requests(built, {}, {FIRST: (0.0, 1.5 * (1 + share))})
+    assert row.ok == ok

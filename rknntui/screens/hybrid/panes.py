@@ -276,7 +276,7 @@ class LiveEffect:
 
 
 def _duration(seconds: float) -> str:
-    return DURATION.text(seconds)
+    return DURATION.text(seconds) if seconds >= 1 else f"{round(1000 * seconds)} ms"
 
 
 # What a user asks for in Hybrid: dtypes and ranges of layers; every change is the recipe's.
