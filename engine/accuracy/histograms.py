@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from engine.accuracy.distances import Outside
+from engine.accuracy.analyse import Outside
 from engine.accuracy.evaluate import compared_rows
 from engine.accuracy.rows import Row
 from engine.base.errors import UsageError

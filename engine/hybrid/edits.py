@@ -9,9 +9,8 @@ from engine.base.errors import EngineError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import QUANT_DTYPES, QuantParams
-from engine.hybrid.cfg_entries import tensors_by_key
 from engine.hybrid.cfg_reader import Problem, problems_error
-from engine.hybrid.cfg_writer import Entry, HybridConfig
+from engine.hybrid.cfg_writer import Entry, HybridConfig, tensors_by_key
 from engine.hybrid.layers import Layers
 from engine.quantize import Quantized
 from engine.quantize import applied_dtypes as dtypes_of

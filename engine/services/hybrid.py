@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 @answers(TABLE)
 def table(params: ModelTarget) -> Table:
-    """Every layer of a build; see :mod:`engine.hybrid.table`."""
+    """Every layer of a build; see :mod:`engine.hybrid.layers`."""
     pipeline = _quantizing(params)
     evaluation = pipeline.evaluation
     settings, chip = quantize_settings(pipeline), pipeline.recipe.target.target_platform

@@ -207,7 +207,7 @@ class Promotable:
 
 @record(kw_only=True)
 class LayerRow(Promotable):
-    """A layer of a build; see :mod:`engine.hybrid.table`.
+    """A layer of a build; see :mod:`engine.hybrid.layers`.
 
     Attributes:
         minimum, maximum: that its integers hold; None in float.

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from engine.accuracy.deviation import deviation
 from engine.accuracy.rows import Row
 from engine.accuracy.runners import IsolatedLayerRunner, QuantizedTensor, SimulatedRunner
-from engine.accuracy.three_way import board_rows, compare_sides, first_divergence
+from engine.accuracy.three_way import board_rows, compare_sides, deviation, first_divergence
 from engine.base.errors import SimulationError
 from engine.graph.execute import Session
 from engine.graph.metrics import ErrorSums
