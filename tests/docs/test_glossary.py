@@ -68,7 +68,12 @@ def titles(module: ast.Module) -> Iterator[str]:
             getattr(n, "id", "") for n in ast.walk(node.target)
         }:
             found = [t for row in getattr(node.iter, "elts", []) for t in texts(row)[1:2]]
-        elif isinstance(node, ast.Call) and called(node) in {"RecordView", "Section", "_fidelity"}:
+        elif isinstance(node, ast.Call) and called(node) in {
+            "RecordView",
+            "LayerView",
+            "Section",
+            "_fidelity",
+        }:
             found = texts(node.args[0]) or started(node.args[0])
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and texts(node)[1:] == ["head"]:
             found = texts(node)[:1]
@@ -116,7 +121,7 @@ def signs(module: ast.Module) -> Iterator[str]:
                 yield text[0]
 
 
-@pytest.mark.parametrize(("kind", "least"), [(columns, 2), (titles, 30), (signs, 12)])
+@pytest.mark.parametrize(("kind", "least"), [(columns, 1), (titles, 30), (signs, 12)])
 def test_what_stands_on_the_screens_has_an_entry(repository: Path, kind, least: int) -> None:
     found = {text for module in sources(repository) for text in kind(module)}
     assert len(found) >= least, "the collector has lost its source"
