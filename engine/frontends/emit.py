@@ -323,7 +323,8 @@ def _convolved(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape 
     fits = len(x) == len(weights) > 2 and x[1] == weights[1] * attributes.get("group", 1)
     if not fits or any(shape != (channels,) for shape in bias):
         return None
-    return _slid(x, channels, weights[2:], attributes)
+    kernel = attributes.get("kernel_shape", weights[2:])
+    return _slid(x, channels, kernel, attributes)
 
 
 def _pooled(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | None:

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,16 +116,9 @@ def _recognise(stream: BinaryIO, size: int) -> Recognised:
             return (
                 _late_text(stream, recognised) if recognised.format == "text file" else recognised
             )
-    protobuf = (
-        (looks_like_onnx, _ONNX),
-        (looks_like_caffe, _CAFFE),
-        (looks_like_saved_model, _SAVED_MODEL),
-        (looks_like_graph_def, _GRAPH_DEF),
-    )
-    for read, known in protobuf:
-        why = read(stream, size)
-        if why:
-            return Recognised(*known, why)
+    protobuf = _protobuf(stream, size)
+    if protobuf is not None:
+        return protobuf
     stream.seek(max(0, size - 8))
     if stream.read(8) == _TABLE_END:
         return Recognised(
@@ -136,12 +130,8 @@ def _recognise(stream: BinaryIO, size: int) -> Recognised:
     return Recognised("unknown", "unknown binary file", f"begins with {head[:8].hex(' ')}")
 
 
-_ONNX = ("onnx", "ONNX model")
-_CAFFE = ("caffe_weights", "Caffe model (weights)")
-_GRAPH_DEF = ("tensorflow", "TensorFlow graph (GraphDef)")
 # kTableMagicNumber of tensorflow/core/lib/io/format.h, little endian
 _TABLE_END = bytes.fromhex("57fb808b247547db")
-_SAVED_MODEL = ("saved_model", "TensorFlow SavedModel file")
 
 # bytes at 0 -> kind, format
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
@@ -343,12 +333,15 @@ _TEXT_CHECKS: tuple[Callable[[str], Recognised | None], ...] = (
 # ---------------------------------------------------------------------------------------- protobuf
 
 
+_ONNX = ("onnx", "ONNX model")
+_CAFFE = ("caffe_weights", "Caffe model (weights)")
 # field of onnx.ModelProto -> wire type; onnx.proto of onnx 1.23
 _MODEL_FIELDS = {
     **dict.fromkeys((1, 5), VARINT),
     **dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), LENGTH),
 }
 _GRAPH = 7
+_GRAPH_DEF_FIELDS = {1: LENGTH, 2: LENGTH, 3: VARINT, 4: LENGTH, 5: LENGTH}
 # ModelProto has a dozen kinds of fields; repeated ones (metadata, functions) stay far below this
 _MAX_FIELDS = 100_000
 
@@ -358,76 +351,51 @@ def outer_fields(stream: BinaryIO, size: int) -> Iterator[tuple[int, int, int, i
     return file_fields(stream, size, _MAX_FIELDS)
 
 
-def looks_like_onnx(stream: BinaryIO, size: int) -> str:
-    """Why a file looks like an ONNX model, also a truncated one; empty when it does not."""
-    seen: set[int] = set()
+def _protobuf(stream: BinaryIO, size: int) -> Recognised | None:
+    """What a file is by its outer fields; cut and damaged models are told by their readers."""
+    fields: list[tuple[int, int, int, int]] = []
+    end: ProtobufError | None = None
     try:
-        for field, wire, _, _ in outer_fields(stream, size):
-            if _MODEL_FIELDS.get(field) != wire:
-                return ""
-            seen.add(field)
-    except TruncatedError:
-        # a cut model still starts with its IR version; the loader then says what is missing
-        return "begins like an ONNX model, but ends too early" if 1 in seen else ""
-    except ProtobufError:
-        return ""
-    return "its protobuf fields are an ONNX model's" if _GRAPH in seen else ""
-
-
-def looks_like_caffe(stream: BinaryIO, size: int) -> str:
-    """Why a file looks like a caffemodel; empty when it does not."""
+        fields.extend(outer_fields(stream, size))
+    except ProtobufError as error:
+        end = error
+    numbers = Counter(number for number, _, _, _ in fields)
+    kinds = [(number, wire) for number, wire, _, _ in fields]
+    cut = isinstance(end, TruncatedError)
+    if all(_MODEL_FIELDS.get(number) == wire for number, wire in kinds):
+        # a cut model still starts with its IR version
+        if cut and 1 in numbers:
+            return Recognised(*_ONNX, "begins like an ONNX model, but ends too early")
+        if end is None and _GRAPH in numbers:
+            return Recognised(*_ONNX, "its protobuf fields are an ONNX model's")
     # caffe.NetParameter: name = 1, layers = 2 (V1), layer = 100
-    counts: dict[int, int] = {}
-    begins = b""
-    try:
-        for field, wire, start, length in outer_fields(stream, size):
-            if field in (1, 2, 100) and wire != LENGTH:
-                return ""
-            counts[field] = counts.get(field, 0) + 1
-            if field == 2 and not begins:
-                begins = _payload(stream, start, length)
-    except TruncatedError:
-        pass  # a cut file still starts with its name and layers; the reader says what is missing
-    except ProtobufError:
-        return ""
-    if 100 in counts:
-        return "its protobuf fields are a Caffe net's"
-    # V1LayerParameter starts with bottom 2, top 3, name 4 or type 5; GraphDefs have many field 1
-    old = counts.get(1, 0) <= 1 and counts.get(2, 0) > 0 and begins[:1] in b"\x12\x1a\x22\x28"
-    return "its protobuf fields are an old Caffe net's (V1 layers)" if old and begins else ""
-
-
-def looks_like_saved_model(stream: BinaryIO, size: int) -> str:
-    """Why a file looks like ``saved_model.pb``; empty when it does not."""
+    texts = all(wire == LENGTH for number, wire in kinds if number in (1, 2, 100))
+    if texts and (end is None or cut):
+        if 100 in numbers:
+            return Recognised(*_CAFFE, "its protobuf fields are a Caffe net's")
+        # V1LayerParameter starts with bottom 2, top 3, name 4 or type 5; GraphDefs repeat field 1
+        begins = _first(stream, fields, 2)
+        if numbers[1] <= 1 and begins and begins[:1] in b"\x12\x1a\x22\x28":
+            return Recognised(*_CAFFE, "its protobuf fields are an old Caffe net's (V1 layers)")
     # tensorflow.SavedModel: saved_model_schema_version = 1 (number), meta_graphs = 2
-    try:
-        fields = [(field, wire) for field, wire, _, _ in outer_fields(stream, size)]
-    except ProtobufError:
-        return ""
-    matches = fields[:1] == [(1, VARINT)] and set(fields[1:]) == {(2, LENGTH)}
-    return "its protobuf fields are a SavedModel's" if matches else ""
-
-
-def looks_like_graph_def(stream: BinaryIO, size: int) -> str:
-    """Why a file looks like a TensorFlow GraphDef, also a damaged one; empty when not."""
-    # tensorflow.GraphDef: node = 1, library = 2, version = 3 (number), versions = 4
-    begins, nodes = b"", 0
-    try:
-        for field, wire, start, length in outer_fields(stream, size):
-            if {1: LENGTH, 2: LENGTH, 3: VARINT, 4: LENGTH, 5: LENGTH}.get(field) != wire:
-                return ""
-            if field == 1:
-                nodes += 1
-                begins = begins or _payload(stream, start, length)
-    except ProtobufError:
-        pass  # what begins with a node is told to be a damaged graph by its reader
-    # a NodeDef starts with its name, field 1, which is text and never empty
+    if end is None and kinds[:1] == [(1, VARINT)] and set(kinds[1:]) == {(2, LENGTH)}:
+        words = "TensorFlow SavedModel file"
+        return Recognised("saved_model", words, "its protobuf fields are a SavedModel's")
+    # tensorflow.GraphDef: node = 1, library = 2, version = 3 (number), versions = 4; a NodeDef
+    # starts with its name, field 1, which is text and never empty
+    begins = _first(stream, fields, 1)
     name = begins[2 : 2 + begins[1]] if len(begins) > 1 else b""
-    named = begins[:1] == b"\x0a" and name.isascii() and name.decode("ascii").isprintable()
-    return f"begins with {nodes} node messages" if name and named else ""
+    named = name and begins[:1] == b"\x0a" and name.isascii() and name.decode().isprintable()
+    if named and all(_GRAPH_DEF_FIELDS.get(number) == wire for number, wire in kinds):
+        words = "TensorFlow graph (GraphDef)"
+        return Recognised("tensorflow", words, f"begins with {numbers[1]} node messages")
+    return None
 
 
-def _payload(stream: BinaryIO, start: int, length: int) -> bytes:
-    """The first bytes of a field."""
-    stream.seek(start)
-    return stream.read(min(length, 16))
+def _first(stream: BinaryIO, fields: list[tuple[int, int, int, int]], number: int) -> bytes:
+    """The first bytes of the first field of a number that has any."""
+    for found, _, start, length in fields:
+        if found == number and length:
+            stream.seek(start)
+            return stream.read(min(length, 16))
+    return b""

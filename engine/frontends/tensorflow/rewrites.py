@@ -213,18 +213,15 @@ def _unravel(site: Site) -> Any:
     return ops.Pack(values=rows, axis=0)
 
 
-def _space_to_batch(site: Site) -> Any:
-    x, _ = site.inputs
-    size = int(site.attribute("block_size"))
-    pads = site.constant(1).tolist()
-    return ops.SpaceToBatchND(input=x, block_shape=[size, size], paddings=pads)
+def _square_blocks(build: Callable[..., Any], margins: str) -> Rule:
+    """The operator for blocks of any form, of which the old one knows squares."""
 
+    def made(site: Site) -> Any:
+        size = int(site.attribute("block_size"))
+        borders = {margins: site.constant(1).tolist()}
+        return build(input=site.inputs[0], block_shape=[size, size], **borders)
 
-def _batch_to_space(site: Site) -> Any:
-    x, _ = site.inputs
-    size = int(site.attribute("block_size"))
-    crops = site.constant(1).tolist()
-    return ops.BatchToSpaceND(input=x, block_shape=[size, size], crops=crops)
+    return made
 
 
 def _old_batch_norm(site: Site) -> Any:
@@ -304,7 +301,7 @@ def _itself(site: Site) -> Any:
 
 RULES: dict[str, Rule] = {
     "BatchNormWithGlobalNormalization": _old_batch_norm,
-    "BatchToSpace": _batch_to_space,
+    "BatchToSpace": _square_blocks(ops.BatchToSpaceND, "crops"),
     "Bitcast": _sign_bit,
     "Bucketize": _bucketize,
     "Erfc": lambda site: 1.0 - ops.Erf(x=site.inputs[0]),
@@ -325,7 +322,7 @@ RULES: dict[str, Rule] = {
     "ResizeBicubic": _resize(ops.ResizeBicubic, ("align_corners", "half_pixel_centers")),
     "Round": _round,
     "Snapshot": _itself,
-    "SpaceToBatch": _space_to_batch,
+    "SpaceToBatch": _square_blocks(ops.SpaceToBatchND, "paddings"),
     "TruncateDiv": _truncated,
     "UnravelIndex": _unravel,
     "Xdivy": _unless_zero(0, lambda x, y: ops.RealDiv(x=x, y=y)),

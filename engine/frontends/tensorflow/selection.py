@@ -18,7 +18,7 @@ import numpy as np
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize, shape_text
-from engine.frontends.ends import reached
+from engine.frontends.ends import batch_fixed, reached
 from engine.frontends.facts import facts, words
 from engine.frontends.source import LoadOptions
 from engine.frontends.tensorflow.graphdef import GraphFile, Node, tensor_of
@@ -362,17 +362,7 @@ def _without_sizes(tensor: str, known: Open | None, findings: list[Finding]) -> 
         )
     if not known or known[0] is not None:
         return [size or 0 for size in known]
-    findings.append(
-        Finding(
-            code="dynamic-batch-fixed",
-            severity="info",
-            where=sanitize(tensor),
-            what=f"The first axis of input {sanitize(tensor)!r} is dynamic ({_shown(known)}); it "
-            "was set to 1.",
-            cause="The model was frozen with an open batch; an NPU needs fixed sizes.",
-            remedy="Give 'input_size_list' for another batch.",
-        )
-    )
+    findings.append(batch_fixed(tensor, _shown(known)))
     return [1, *(size or 0 for size in known[1:])]
 
 

@@ -495,3 +495,10 @@ def test_refusals_name_node_and_reason(
 ) -> None:
     with pytest.raises(UnsupportedOperatorError, match=rf"Operator {op} \(node 'op'\).*{words}"):
         operate(tmp_path, op, attributes, [X])
+
+
+@pytest.mark.parametrize("op", ["Convolution", "Deconvolution"])
+def test_a_kernel_that_its_weights_do_not_have_is_refused(tmp_path: Path, op: str) -> None:
+    attributes = {"kernel": "(3,2)", "num_filter": 4, "no_bias": "True"}
+    with pytest.raises(UnsupportedOperatorError, match=r"\(3, 2\), that of its weights \(3, 3\)"):
+        operate(tmp_path, op, attributes, [X], [np.ones((4, 4, 3, 3), np.float32)])

@@ -74,6 +74,8 @@ def _convolved(
     call: Call, op: str, window: list[list[int]], *, no_bias: bool, **attributes: list[int]
 ) -> Result:
     kernel, strides, dilations, pads = window
+    if (stored := list(call.shape(1)[2:])) != kernel:
+        refuse(f"its kernel is {tuple(kernel)}, that of its weights {tuple(stored)}")
     bias = [] if call.flag("no_bias", no_bias) else [call.x(2)]
     return call.op(
         op,
