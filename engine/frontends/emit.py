@@ -318,13 +318,10 @@ def _joined(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | N
 
 
 def _convolved(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | None:
-    x, weights, *bias = shapes
-    channels = weights[0] if weights else 0
-    fits = len(x) == len(weights) > 2 and x[1] == weights[1] * attributes.get("group", 1)
-    if not fits or any(shape != (channels,) for shape in bias):
+    x, weights, *_ = shapes
+    if not len(x) == len(weights) > 2:
         return None
-    kernel = attributes.get("kernel_shape", weights[2:])
-    return _slid(x, channels, kernel, attributes)
+    return _slid(x, weights[0], attributes.get("kernel_shape", weights[2:]), attributes)
 
 
 def _pooled(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | None:

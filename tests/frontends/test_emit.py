@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.frontends import emit
@@ -32,12 +33,14 @@ def test_shapes_are_those_of_onnx_and_absurd_ones_are_refused(keeps: bool) -> No
 SIDES = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)
 NEAR = st.sampled_from([1, 2, 3, 4])
 WINDOW = st.fixed_dictionaries(
-    {"kernel_shape": st.tuples(NEAR, NEAR).map(list)},
+    {
+        "kernel_shape": st.tuples(NEAR, NEAR).map(list),
+        "pads": st.lists(st.integers(0, 2), min_size=4, max_size=4),
+    },
     optional={
         "strides": st.tuples(NEAR, NEAR).map(list),
         "dilations": st.tuples(NEAR, NEAR).map(list),
-        "pads": st.lists(st.integers(0, 2), min_size=4, max_size=4),
-        "auto_pad": st.sampled_from(["SAME_UPPER", "VALID"]),
+        "auto_pad": st.sampled_from(["NOTSET", "SAME_UPPER", "VALID"]),
     },
 )
 
@@ -63,15 +66,16 @@ def nodes(draw: st.DrawFn) -> tuple[str, list[tuple[int, ...]], dict[str, Any]]:
         x = draw(st.tuples(NEAR, NEAR, st.integers(1, 12), st.integers(1, 12)))
         attributes = draw(WINDOW)
         if op == "Conv":
-            group = draw(st.sampled_from([1, x[1]]))
+            group = draw(st.sampled_from([1, x[1], 2]))
             kernel = draw(st.sampled_from([tuple(attributes["kernel_shape"]), (2, 3)]))
-            weights = (4, x[1] // group, *kernel)
-            bias = draw(st.sampled_from([[], [(4,)]]))
+            weights = (4, draw(st.sampled_from([x[1] // group or 1, 2])), *kernel)
+            bias = draw(st.sampled_from([[], [(4,)], [(3,)], [(1, 4)]]))
             return op, [x, weights, *bias], attributes | {"group": group}
         return op, [x], attributes | draw(st.fixed_dictionaries({}, optional={"ceil_mode": NEAR}))
     return op, [x], {}
 
 
+@settings(max_examples=400)
 @given(nodes())
 @example(("Conv", [(1, 3, 8, 8), (4, 3, 3, 3)], {"kernel_shape": [3, 2]}))
 def test_rules_tell_what_onnx_infers(
@@ -108,3 +112,16 @@ def test_the_operators_of_most_networks_need_no_inference(
     e = TypedEmitter("graph")
     names = [e.input(f"x{index}", shape) for index, shape in enumerate(shapes)]
     assert e._ruled(op, names, attributes) is not None
+
+
+def test_what_only_dropped_layers_read_goes_with_them() -> None:
+    e = TypedEmitter("graph")
+    x = e.input("x", (1, 1000))
+    for number in range(2):
+        e.origin = f"layer{number}"
+        large = e.node("Add", [x, np.full(1000, number, np.float32)], f"large{number}")
+        e.node("Add", [large, np.full(10, number, np.float32)[:1]], f"y{number}")
+    e.keep_only({"layer1"})
+    graph = e.proto().graph
+    assert [node.output[0] for node in graph.node] == ["large1", "y1"]
+    assert [onnx.numpy_helper.to_array(t).max() for t in graph.initializer] == [1, 1]

@@ -66,7 +66,9 @@ CONTENT: list[tuple[bytes, str, str]] = [
     (b'model_checkpoint_path: "m-1"\n', "checkpoint", "checkpoint"),
     (b"\n\x03net\xa2\x06\x05\n\x03abc", "caffe_weights", "Caffe model"),
     (b"\n\x03net" + b"\x12\x05\x1a\x03abc" * 2, "caffe_weights", "Caffe model"),
+    (b"\x12\x05\x1a\x03abc" * 2 + b"\x12\x05\x1a", "caffe_weights", "Caffe model"),  # cut
     (b"\n\x05\n\x03abc" * 2, "tensorflow", "GraphDef"),
+    (b"\n\x05\n\x03abc" * 2 + b"\x12\x02\x12\x00", "tensorflow", "GraphDef"),
     (b"\x08\x01\x12\x02\n\x00", "saved_model", "SavedModel"),
     (b"RKNN" + bytes(4) + b"\x02" + bytes(15) + b"SHDR" + bytes(40), "rknnop", "custom operator"),
     (b"\xff\xfe\x00\x01" * 20, "unknown", "unknown binary"),

@@ -131,6 +131,15 @@ def test_a_cut_network_takes_weights_of_its_first_layers(tmp_path: Path) -> None
     np.testing.assert_allclose(run(loaded, X)[0][0, :, 0, 0], expected)
 
 
+def test_weights_that_end_within_a_layer_are_no_cut(tmp_path: Path) -> None:
+    """Not even behind the last of the layers that are needed."""
+    floats = np.arange(20, dtype=np.float32)  # all of conv_0, and the biases of conv_1
+    with pytest.raises(
+        SourceModelError, match=r"layer 1 \(conv_1\): its weights need 16 floats, 0"
+    ):
+        load_source(source(tmp_path, NET + CONV + CONV, floats, outputs=("conv_0",)))
+
+
 def test_a_layer_that_is_refused_can_be_cut_off(tmp_path: Path) -> None:
     text = NET + CONV + "[lstm]\noutput=3\n"
     loaded = load_source(source(tmp_path, text, FLOATS, outputs=("conv_0",)))
