@@ -470,10 +470,7 @@ def test_the_quick_view_shows_what_cannot_be_loaded(save: Save) -> None:
     model.graph.node[0].domain = "my.own"
     model.opset_import.append(helper.make_opsetid("my.own", 1))
     view, graph = inspect_onnx(save(model))
-    assert [f.code for f in view.findings] == [
-        "unsupported-operator",
-        "dynamic-size",
-    ]
+    assert [f.code for f in view.findings] == ["unsupported-operator", "dynamic-size"]
     assert {f.severity for f in view.findings} == {"error"}
     assert "input_size_list" in view.findings[1].remedy
     assert graph.nodes[0][:2] == ("add", "my.own:Add")

@@ -75,11 +75,7 @@ def test_a_look_tells_what_a_load_gives(
 
 LOADS: list[tuple[str, Callable[[RKNN, Path], int], int]] = [
     ("caffe 2", lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", CAFFE(z)), 2),
-    (
-        "caffe 1",
-        lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", "caffe", CAFFE(z)),
-        1,
-    ),
+    ("caffe 1", lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", "caffe", CAFFE(z)), 1),
     (
         "caffe V1.1.0",
         lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", "caffe", CAFFE(z), ["data"]),

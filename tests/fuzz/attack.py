@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 import resource
-import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +20,10 @@ from engine.base.errors import EngineError
 from tests.fuzz.handlers import HANDLERS
 from tests.fuzz.mutate import mutant
 from tests.fuzz.readers import READERS, Attack
+from tests.safety import ends
 
 SECONDS = 60
 SHOWN = 5
-
-
-class TooLongError(Exception):
-    """A reader took more than ``SECONDS``."""
-
-
-@contextmanager
-def limited(seconds: int) -> Iterator[None]:
-    def stop(_number: int, _frame: object) -> None:
-        raise TooLongError
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def peak_mb() -> float:
@@ -51,7 +33,7 @@ def peak_mb() -> float:
 def attempt(read: Callable[[], object], what: str, seen: dict[str, Any]) -> None:
     begun = time.perf_counter()
     try:
-        with limited(SECONDS):
+        with ends(SECONDS):
             read()
         seen["loaded"] += 1
     except EngineError:

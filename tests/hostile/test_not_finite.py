@@ -59,10 +59,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_an_output_that_is_not_finite(
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in COMMANDS:
         monkeypatch.setattr(command, "with_worker", inside)

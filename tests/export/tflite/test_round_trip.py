@@ -33,7 +33,7 @@ _REFUSED = {
     *("BITWISE_XOR", "CONV_3D", "floor_mod"),
 }
 _STEPS = {
-    "bidirectional_sequence_lstm-batch-major-clip": 4,  # sums of sums in fixed point
+    "bidirectional_sequence_lstm-batch-major-clip": 4  # sums of sums in fixed point
 }
 _READ_BACK = {"RESIZE_BILINEAR": 2}
 

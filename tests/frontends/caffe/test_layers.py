@@ -43,10 +43,7 @@ ACTIVATIONS = {
     "Power identity": ("", lambda x: x),
     "Power affine": ("power_param { scale: -2 shift: 1 }", lambda x: 1 - 2 * x),
     "Power zero": ("power_param { power: 0 shift: 2 }", np.ones_like),
-    "Power constant": (
-        "power_param { power: 2 scale: 0 shift: 3 }",
-        lambda x: np.full_like(x, 9),
-    ),
+    "Power constant": ("power_param { power: 2 scale: 0 shift: 3 }", lambda x: np.full_like(x, 9)),
     "Exp": ("", np.exp),
     "Exp base": ("exp_param { base: 2 scale: 0.5 shift: 1 }", lambda x: 2 ** (1 + 0.5 * x)),
     "Exp shift": ("exp_param { shift: -1 }", lambda x: np.exp(x - 1)),
@@ -87,10 +84,7 @@ ACTIVATIONS = {
     ),
     "Reverse": ("reverse_param { axis: 2 }", lambda x: x[:, :, ::-1]),
     "Reverse first": ("", lambda x: x[::-1]),
-    "Reshape": (
-        "reshape_param { shape { dim: 0 dim: -1 dim: 7 } }",
-        lambda x: x.reshape(2, 24, 7),
-    ),
+    "Reshape": ("reshape_param { shape { dim: 0 dim: -1 dim: 7 } }", lambda x: x.reshape(2, 24, 7)),
     "Reshape axes": (
         "reshape_param { shape { dim: 2 dim: 2 } axis: 1 num_axes: 1 }",
         lambda x: x.reshape(2, 2, 2, 6, 7),
@@ -109,15 +103,9 @@ ACTIVATIONS = {
         "reduction_param { operation: ASUM axis: 2 coeff: 0.5 }",
         lambda x: 0.5 * np.abs(x).sum((2, 3)),
     ),
-    "Reduction sumsq": (
-        "reduction_param { operation: SUMSQ axis: -1 }",
-        lambda x: (x**2).sum(-1),
-    ),
+    "Reduction sumsq": ("reduction_param { operation: SUMSQ axis: -1 }", lambda x: (x**2).sum(-1)),
     "Reduction mean": ("reduction_param { operation: MEAN axis: 1 }", lambda x: x.mean((1, 2, 3))),
-    "Upsample": (
-        "upsample_param { scale: 2 }",
-        lambda x: x.repeat(2, 2).repeat(2, 3),
-    ),
+    "Upsample": ("upsample_param { scale: 2 }", lambda x: x.repeat(2, 2).repeat(2, 3)),
     "Interp size": (
         "interp_param { height: 11 width: 5 }",
         lambda x: reference.interp(x, 0, 0, (11, 5)),
@@ -153,11 +141,7 @@ CONVOLUTIONS = [
     ),
     (
         "num_output: 4 kernel_size: 3 pad: 2 dilation: 2 group: 4",
-        (3, 3),
-        *[(1, 1), (2, 2)],
-        (2, 2),
-        4,
-        4,
+        *((3, 3), (1, 1), (2, 2), (2, 2), 4, 4),
     ),
     (
         "num_output: 2 kernel_size: 3 kernel_size: 1 stride: 2 stride: 3 pad: 1 pad: 0",
@@ -175,25 +159,17 @@ def test_convolution(tmp_path: Path, case: tuple) -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "kernel", "stride", "pad", "dilation", "group"),
+    ("params", "window"),
     [
-        ("num_output: 6 kernel_size: 4 stride: 2 pad: 1", (4, 4), (2, 2), (1, 1), (1, 1), 1),
-        ("num_output: 6 kernel_size: 3 group: 2 stride: 3", (3, 3), (3, 3), (0, 0), (1, 1), 2),
-        ("num_output: 6 kernel_size: 2 dilation: 2", (2, 2), (1, 1), (0, 0), (2, 2), 1),
+        ("num_output: 6 kernel_size: 4 stride: 2 pad: 1", [(4, 4), (2, 2), (1, 1), (1, 1), 1]),
+        ("num_output: 6 kernel_size: 3 group: 2 stride: 3", [(3, 3), (3, 3), (0, 0), (1, 1), 2]),
+        ("num_output: 6 kernel_size: 2 dilation: 2", [(2, 2), (1, 1), (0, 0), (2, 2), 1]),
     ],
 )
-def test_deconvolution(
-    tmp_path: Path,
-    params: str,
-    kernel: tuple,
-    stride: tuple,
-    pad: tuple,
-    dilation: tuple,
-    group: int,
-) -> None:
-    w, b = floats(2, 4, 6 // group, *kernel), floats(3, 6)
+def test_deconvolution(tmp_path: Path, params: str, window: list) -> None:
+    w, b = floats(2, 4, 6 // window[4], *window[0]), floats(3, 6)
     (found,) = one(tmp_path, "Deconvolution", f"convolution_param {{ {params} }}", X, blobs=[w, b])
-    close(found, reference.deconvolution(X, w, b, stride, pad, dilation, group))
+    close(found, reference.deconvolution(X, w, b, *window[1:]))
 
 
 # (kernel, stride, pad), many of which make windows reach beyond the padding
@@ -430,33 +406,21 @@ SSD_PRIORS = (
 
 
 @pytest.mark.parametrize(
-    ("params", "sizes", "ratios", "steps", "offset", "flip", "clip"),
+    ("params", "priors", "flip", "clip"),
     [
-        (
-            SSD_PRIORS,
-            *(([30.7], [60.0], [0.1, 0.1, 0.2, 0.2]), [2, 3], (8, 8), 0.4, True, True),
-        ),
+        (SSD_PRIORS, [([30.7], [60.0], [0.1, 0.1, 0.2, 0.2]), [2, 3], (8, 8), 0.4], True, True),
         (
             "min_size: 10 min_size: 20 aspect_ratio: 1 aspect_ratio: 2 aspect_ratio: 0.5",
-            *(([10, 20], [], [0.1]), [1, 2, 0.5], (40 / 6, 60 / 7), 0.5, True, False),
+            *([([10, 20], [], [0.1]), [1, 2, 0.5], (40 / 6, 60 / 7), 0.5], True, False),
         ),
         (
             "min_size: 16 flip: false aspect_ratio: 3 variance: 0.3 step_h: 4 step_w: 5",
-            *(([16], [], [0.3]), [3], (4, 5), 0.5, False, False),
+            *([([16], [], [0.3]), [3], (4, 5), 0.5], False, False),
         ),
     ],
     ids=["ssd", "two sizes", "no flip"],
 )
-def test_prior_box(
-    tmp_path: Path,
-    params: str,
-    sizes: tuple,
-    ratios: list,
-    steps: tuple,
-    offset: float,
-    flip: bool,
-    clip: bool,
-) -> None:
+def test_prior_box(tmp_path: Path, params: str, priors: list, flip: bool, clip: bool) -> None:
     net = inputs(x=(1, 4, 6, 7), data=(1, 3, 40, 60)) + layer(
         "PriorBox", "x data", "priors", f"prior_box_param {{ {params} }}", "priors"
     )
@@ -466,9 +430,7 @@ def test_prior_box(
     assert "constant-outputs" in {each.code for each in plain.findings}
     named = load(tmp_path, net, outputs=("priors", "y", "z"))
     found = run(named, floats(1, 1, 4, 6, 7), floats(2, 1, 3, 40, 60))
-    wanted = reference.prior_box(
-        (6, 7), (40, 60), sizes, ratios, steps, offset, flip=flip, clip=clip
-    )
+    wanted = reference.prior_box((6, 7), (40, 60), *priors, flip=flip, clip=clip)
     close(found["priors"], wanted, 1e-6)
 
 

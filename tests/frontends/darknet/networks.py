@@ -35,11 +35,7 @@ def source(
         weights.write_bytes(HEADER + floats.astype("<f4").tobytes())
     recognised = Recognised("darknet", "Darknet configuration", "")
     return SourceModel(
-        "darknet",
-        model,
-        None if floats is None else weights,
-        recognised,
-        LoadOptions(**options),
+        "darknet", model, None if floats is None else weights, recognised, LoadOptions(**options)
     )
 
 

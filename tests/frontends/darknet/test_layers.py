@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.frontends.caffe.reference import sigmoid
 from tests.frontends.darknet.networks import computed, convolved, pooled, reorganised
 
 RANDOM = np.random.default_rng(3)
@@ -105,14 +106,10 @@ def _share(x: np.ndarray) -> np.ndarray:
     return positive / (positive.sum(1, keepdims=True) + 1e-4)
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
-
-
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "linear": lambda x: x,
-    "logistic": _sigmoid,
-    "loggy": lambda x: 2 * _sigmoid(x) - 1,
+    "logistic": sigmoid,
+    "loggy": lambda x: 2 * sigmoid(x) - 1,
     "relu": lambda x: np.maximum(x, 0),
     "relu6": lambda x: np.clip(x, 0, 6),
     "elu": lambda x: np.where(x >= 0, x, np.exp(x) - 1),
@@ -127,7 +124,7 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "stair": _stair,
     "hardtan": lambda x: np.clip(x, -1, 1),
     "lhtan": lambda x: np.where(x < 0, 0.001 * x, np.where(x > 1, 0.001 * (x - 1) + 1, x)),
-    "swish": lambda x: x * _sigmoid(x),
+    "swish": lambda x: x * sigmoid(x),
     "mish": _mish,
     "hard_mish": lambda x: np.where(x > 0, x, np.where(x > -2, x * x / 2 + x, 0)),
     "normalize_channels": _share,
@@ -274,7 +271,7 @@ def test_products_of_layers(tmp_path: Path) -> None:
     placed = computed(tmp_path, f"[dropout]\n{depth}[scale_channels]\nfrom=0\nscale_wh=1\n", X)
     close(placed, X * X.max(1, keepdims=True))
     sam = "[dropout]\n[activation]\nactivation=relu\n[sam]\nfrom=-2\nactivation=logistic\n"
-    close(computed(tmp_path, sam, X), _sigmoid(X * np.maximum(X, 0)))
+    close(computed(tmp_path, sam, X), sigmoid(X * np.maximum(X, 0)))
 
 
 def test_batchnorm_and_implicit_layers(tmp_path: Path) -> None:

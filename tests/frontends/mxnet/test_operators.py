@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.frontends.mxnet.operators.shaping import reshaped
+from tests.frontends.caffe.reference import sigmoid
 from tests.frontends.mxnet.networks import operate
 
 RANDOM = np.random.default_rng(9)
@@ -33,10 +34,6 @@ def softmax(x: np.ndarray, axis: int) -> np.ndarray:
 
 def erf(x: np.ndarray) -> np.ndarray:
     return np.vectorize(math.erf)(x)
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 UNARY: list[tuple[str, dict[str, object], Callable[[np.ndarray], np.ndarray]]] = [
@@ -206,21 +203,13 @@ def windows(
 @pytest.mark.parametrize("kind", ["max", "avg", "avg-inside", "sum", "lp"])
 @pytest.mark.parametrize("convention", ["valid", "full"])
 @pytest.mark.parametrize(
-    ("kernel", "stride", "pad"),
-    [((3, 3), (2, 2), (1, 1)), ((2, 3), (2, 3), (0, 0)), ((4, 4), (3, 3), (2, 1))],
+    "window", [((3, 3), (2, 2), (1, 1)), ((2, 3), (2, 3), (0, 0)), ((4, 4), (3, 3), (2, 1))]
 )
 def test_poolings(
-    tmp_path: Path,
-    kind: str,
-    convention: str,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    pad: tuple[int, int],
+    tmp_path: Path, kind: str, convention: str, window: Sequence[tuple[int, int]]
 ) -> None:
     attributes = {
-        "kernel": kernel,
-        "stride": stride,
-        "pad": pad,
+        **dict(zip(("kernel", "stride", "pad"), window, strict=True)),
         "pool_type": kind.partition("-")[0],
         "pooling_convention": convention,
         "p_value": 2,
@@ -234,7 +223,7 @@ def test_poolings(
         "lp": lambda w, _: np.sqrt((w * w).sum((2, 3))),
     }
     expected = np.zeros(0)
-    for i, j, outs, area, inner in windows(X, kernel, stride, pad, convention == "full"):
+    for i, j, outs, area, inner in windows(X, *window, convention == "full"):
         expected = np.zeros((1, 4, *outs)) if not expected.size else expected
         expected[:, :, i, j] = reduce[kind](inner, area)
     close(operate(tmp_path, "Pooling", attributes, [X])[0], expected)

@@ -9,15 +9,12 @@ import pytest
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.frontends.load import load_source
+from tests.frontends.caffe.reference import sigmoid
 from tests.frontends.mxnet.networks import Network, run, source
 
 RANDOM = np.random.default_rng(21)
 STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 3, 4
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 def step(

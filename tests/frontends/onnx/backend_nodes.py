@@ -47,12 +47,7 @@ OPERATORS = frozenset(_LIST.split())
 """Operators that RKNN-Toolkit2 2.3.2 supports for ONNX, some with limits (its operator list)."""
 
 TYPES = frozenset(
-    {
-        onnx.TensorProto.FLOAT,
-        onnx.TensorProto.INT32,
-        onnx.TensorProto.INT64,
-        onnx.TensorProto.BOOL,
-    }
+    {onnx.TensorProto.FLOAT, onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.BOOL}
 )
 
 
@@ -237,6 +232,13 @@ def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
     marks = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
     PAGE.write_text(marks.sub(lambda _: f"{BEGIN}\n{made}\n{END}", text), encoding="utf-8")
+
+
+def save(proto: onnx.ModelProto, folder: Path) -> Path:
+    """The file of a model."""
+    path = folder / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
 
 
 if __name__ == "__main__":

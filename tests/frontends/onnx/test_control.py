@@ -17,6 +17,7 @@ from engine.frontends.onnx import inspect_file, load_onnx
 from engine.frontends.onnx.control import MAX_STEPS
 from engine.graph.execute import Session, ort
 from engine.graph.ir import verify
+from tests.frontends.onnx.backend_nodes import save
 from tests.graph.models import tensor
 
 Arrays = dict[str, np.ndarray]
@@ -54,13 +55,6 @@ def model(
 
 def scalar(value: Any, dtype: Any = np.int64) -> np.ndarray:
     return np.array(value, dtype)
-
-
-def save(proto: onnx.ModelProto, folder: Path) -> Path:
-    """The file of a model."""
-    path = folder / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
-    return path
 
 
 def compare(proto: onnx.ModelProto, folder: Path, feeds: Sequence[Arrays]) -> list[str]:
@@ -198,10 +192,7 @@ _REFUSED_IFS = {
     "other types": (branch([node("Cast", ["x"], ["t"], to=7)], ["t"]), "differ in size or type"),
     "an index that may be wrong": (
         branch(
-            [
-                node("Gather", ["x", "i"], ["p"]),
-                node("Expand", ["p", "four"], ["t"]),
-            ],
+            [node("Gather", ["x", "i"], ["p"]), node("Expand", ["p", "four"], ["t"])],
             ["t"],
             constants={"four": np.array([4])},
         ),

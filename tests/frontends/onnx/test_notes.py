@@ -34,11 +34,7 @@ def resize(path: Path, mode: str, scale: float) -> Path:
 
 @pytest.mark.parametrize(
     ("mode", "scale", "told"),
-    [
-        ("align_corners", 0.6, True),
-        ("align_corners", 1.5, False),
-        ("half_pixel", 0.6, False),
-    ],
+    [("align_corners", 0.6, True), ("align_corners", 1.5, False), ("half_pixel", 0.6, False)],
 )
 def test_a_scale_that_gives_no_whole_size_is_told(
     tmp_path: Path, mode: str, scale: float, told: bool

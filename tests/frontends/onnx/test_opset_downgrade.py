@@ -18,14 +18,8 @@ from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session, ort
 from engine.graph.ir import OPSET, verify
 from engine.graph.ir.opsets import NEWEST_OPSET
-from tests.frontends.onnx.backend_nodes import run, some_cases
+from tests.frontends.onnx.backend_nodes import run, save, some_cases
 from tests.graph.models import finish, tensor
-
-
-def _save(proto: onnx.ModelProto, folder: Path) -> Path:
-    path = folder / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
-    return path
 
 
 def _one(made: onnx.NodeProto, opset: int, *shape: int, **constants: np.ndarray) -> Any:
@@ -34,7 +28,7 @@ def _one(made: onnx.NodeProto, opset: int, *shape: int, **constants: np.ndarray)
 
 def _same(proto: onnx.ModelProto, folder: Path, *shape: int) -> tuple[int, ...]:
     """Load a model and compare it with ONNX Runtime on the original; the shape of its output."""
-    graph = load_onnx(_save(proto, folder)).graph
+    graph = load_onnx(save(proto, folder)).graph
     verify(graph)
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     want = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
@@ -107,12 +101,12 @@ def _quantized(**attributes: int) -> onnx.ModelProto:
 
 
 def test_attributes_that_say_the_default_go(tmp_path: Path) -> None:
-    graph = load_onnx(_save(_quantized(precision=TensorProto.FLOAT), tmp_path)).graph
+    graph = load_onnx(save(_quantized(precision=TensorProto.FLOAT), tmp_path)).graph
     got = Session(graph).run({"x": np.float32([-99, 0.04, 0.06, 99])})["y"]
     np.testing.assert_allclose(got, [-13.1, 0, 0.1, 12.4], rtol=1e-6, atol=1e-5)
     cast = node("Cast", ["x"], ["y"], to=TensorProto.FLOAT16, round_mode="nearest")
     made = finish([cast], [tensor("x", 4)], [tensor("y", 4, dtype=10)], opset=24)
-    (kept,) = load_onnx(_save(made, tmp_path)).graph.nodes
+    (kept,) = load_onnx(save(made, tmp_path)).graph.nodes
     assert list(kept.attributes) == ["to"]
 
 
@@ -125,10 +119,7 @@ def _cast(element: int, opset: int) -> onnx.ModelProto:
     ("proto", "what"),
     [
         (_quantized(precision=TensorProto.FLOAT16), "divides in another type"),
-        (
-            _cast(TensorProto.FLOAT4E2M1, 23),
-            "no such type",
-        ),
+        (_cast(TensorProto.FLOAT4E2M1, 23), "no such type"),
         (_one(node("BitCast", ["x"], ["y"], "bits", to=TensorProto.INT32), 26, 4), "came with 26"),
     ],
     ids=["precision", "type", "operator"],
@@ -136,7 +127,7 @@ def _cast(element: int, opset: int) -> onnx.ModelProto:
 def test_what_the_pinned_opset_cannot_say_is_refused(
     proto: onnx.ModelProto, what: str, tmp_path: Path
 ) -> None:
-    path = _save(proto, tmp_path)
+    path = save(proto, tmp_path)
     with pytest.raises(UnsupportedOperatorError) as error:
         load_onnx(path)
     assert what in error.value.what
@@ -145,7 +136,7 @@ def test_what_the_pinned_opset_cannot_say_is_refused(
 
 def test_opsets_that_nobody_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceModelError, match=f"1 to {NEWEST_OPSET}"):
-        load_onnx(_save(_one(node("Relu", ["x"], ["y"]), NEWEST_OPSET + 1, 4), tmp_path))
+        load_onnx(save(_one(node("Relu", ["x"], ["y"]), NEWEST_OPSET + 1, 4), tmp_path))
 
 
 # -- other in ONNX Runtime than in ONNX ----------------------------------------------------------
@@ -190,7 +181,7 @@ def test_recurrent_layers_with_the_batch_first(op: str, gates: int, tmp_path: Pa
         return finish([made_node], [tensor("x", *shape)], ends, {**constants, "h": h}, opset=14)
 
     x = rng.normal(size=(2, 5, 3)).astype(np.float32)
-    got = Session(load_onnx(_save(made(1), tmp_path)).graph).run({"x": x})
+    got = Session(load_onnx(save(made(1), tmp_path)).graph).run({"x": x})
     session = ort.InferenceSession(made(0).SerializeToString())
     y, end = session.run(None, {"x": x.transpose(1, 0, 2)})
     np.testing.assert_allclose(got["y"], y.transpose(2, 0, 1, 3), rtol=1e-5, atol=1e-6)
@@ -201,9 +192,9 @@ def test_dropout_in_training_mode_is_refused_unless_it_drops_nothing(tmp_path: P
     made = node("Dropout", ["x", "ratio", "training"], ["y"], "drop")
     constants = {"ratio": np.array(0.5, np.float32), "training": np.array(True)}
     with pytest.raises(UnsupportedOperatorError, match=r"'drop'.*random"):
-        load_onnx(_save(_one(made, 13, 4, **constants), tmp_path))
+        load_onnx(save(_one(made, 13, 4, **constants), tmp_path))
     constants["ratio"] = np.array(0, np.float32)
-    assert len(load_onnx(_save(_one(made, 13, 4, **constants), tmp_path)).graph) == 1
+    assert len(load_onnx(save(_one(made, 13, 4, **constants), tmp_path)).graph) == 1
 
 
 # -- the pre-flight ------------------------------------------------------------------------------
@@ -220,7 +211,7 @@ def test_a_look_tells_versions_layers_and_what_will_be_refused(tmp_path: Path) -
         nodes, [tensor("x", "n", 3, 8, "width")], [tensor("y", "n")], constants, opset=26
     )
     proto.opset_import.add(domain="my.own", version=1)
-    summary = inspect(find_source(_save(proto, tmp_path)))
+    summary = inspect(find_source(save(proto, tmp_path)))
     versions = {name: (found, read) for name, found, read in summary.version}
     assert versions["opset"] == ("26", f"1 to {NEWEST_OPSET}")
     assert versions["opset, for RKNN-Toolkit2 2.3"] == ("26", "up to 22")
@@ -239,7 +230,7 @@ def test_a_look_tells_versions_layers_and_what_will_be_refused(tmp_path: Path) -
 def test_a_look_takes_the_sizes_of_the_options(tmp_path: Path) -> None:
     proto = _one(node("Relu", ["x"], ["y"]), 17, 1)
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
-    path = _save(proto, tmp_path)
+    path = save(proto, tmp_path)
     (finding,) = (f for f in inspect(find_source(path)).findings if f.severity == "error")
     assert finding.code == "dynamic-size"
     sized = inspect(find_source(path, options=LoadOptions(input_size_list=((7,),))))
@@ -251,5 +242,5 @@ def test_a_constant_graph_needs_no_input(tmp_path: Path) -> None:
     value = numpy_helper.from_array(np.float32([1, 2]), "v")
     proto = finish([node("Constant", [], ["y"], value=value)], [], [tensor("y", 2)])
     np.testing.assert_array_equal(
-        Session(load_onnx(_save(proto, tmp_path)).graph).run({})["y"], [1, 2]
+        Session(load_onnx(save(proto, tmp_path)).graph).run({})["y"], [1, 2]
     )

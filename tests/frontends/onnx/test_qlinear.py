@@ -74,10 +74,7 @@ def _quantized(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
 
 
 def _parameters(prefix: str, scale: Any, zero: Any, dtype: Any) -> Arrays:
-    return {
-        f"{prefix}s": np.asarray(scale, np.float32),
-        f"{prefix}z": np.asarray(zero, dtype),
-    }
+    return {f"{prefix}s": np.asarray(scale, np.float32), f"{prefix}z": np.asarray(zero, dtype)}
 
 
 def _conv(dtype: Any, weights: Any, *, channels: bool, bias: bool, opset: int) -> Case:

@@ -11,12 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.base.errors import (
-    EngineError,
-    SourceModelError,
-    UnsupportedOperatorError,
-    WorkerError,
-)
+from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError, WorkerError
 from engine.base.events import NullReporter
 from engine.base.peers.limits import resident_bytes
 from engine.frontends import converter_process
@@ -38,11 +33,7 @@ from tests.frontends.pytorch.hostile import (
 )
 
 Place = Callable[[dict[str, bytes], str], dict[str, bytes]]
-PLACES: dict[str, Place] = {
-    "forward": in_forward,
-    "__setstate__": in_setstate,
-    "idle": unused,
-}
+PLACES: dict[str, Place] = {"forward": in_forward, "__setstate__": in_setstate, "idle": unused}
 PRECIOUS = b"precious" * 100
 
 

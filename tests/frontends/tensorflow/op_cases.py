@@ -198,13 +198,7 @@ for note, padding, sizes, side in (
     weights = rand(side, side, 5, 4)
     window = {"strides": TWOS, "padding": padding}
     raw(f"Conv2DBackpropInput {note}", IMAGE, input_sizes=sizes, filter=weights, **window)
-raw(
-    "Conv3D",
-    (1, 4, 6, 5, 2),
-    filter=rand(2, 3, 3, 2, 3),
-    strides=[1, 1, 2, 1, 1],
-    padding="SAME",
-)
+raw("Conv3D", (1, 4, 6, 5, 2), filter=rand(2, 3, 3, 2, 3), strides=[1, 1, 2, 1, 1], padding="SAME")
 for name in ("MaxPool3D", "AvgPool3D"):
     window = {"ksize": [1, 2, 3, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "SAME"}
     raw(name, (1, 5, 6, 5, 2), **window)

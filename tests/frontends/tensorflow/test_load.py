@@ -21,12 +21,11 @@ from engine.base.events import NullReporter
 from engine.frontends import converter_process
 from engine.frontends.load import find_source
 from engine.frontends.loaded import Loaded
-from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.tensorflow import load
 from engine.graph.execute.session import Session
 from engine.graph.ir.verify import verify
 from tests.frontends.tensorflow import wire
-from tests.frontends.tensorflow.test_inspect import SMALL, WEIGHTS, mutant
+from tests.frontends.tensorflow.test_inspect import SMALL, WEIGHTS, mutant, source
 from tests.safety import ends
 
 pytestmark = [pytest.mark.tensorflow]
@@ -46,12 +45,6 @@ TOY = wire.graph(
     wire.unary("relu", "Relu", "conv"),
     wire.unary("neg", "Neg", "conv"),
 )
-
-
-def source(tmp_path: Path, data: bytes, **options: Any) -> SourceModel:
-    path = tmp_path / "graph.pb"
-    path.write_bytes(data)
-    return find_source(path, options=LoadOptions(**options))
 
 
 def run(loaded: Loaded, *arrays: np.ndarray) -> list[np.ndarray]:

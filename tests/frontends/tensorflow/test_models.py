@@ -39,9 +39,7 @@ def tf() -> Any:
 
 @pytest.fixture
 def freeze(tf: Any, tmp_path: Path) -> Freeze:
-    from tensorflow.python.framework.convert_to_constants import (
-        convert_variables_to_constants_v2,
-    )
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     def frozen(function: Any, *shape: int, lower: bool = True) -> Path:
         spec = tf.TensorSpec(shape, tf.float32, name="x")

@@ -244,11 +244,7 @@ def test_a_branch_on_data_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_composite_is_what_its_graph_says(tmp_path: Path) -> None:
     writer = Writer()
     x, y = writer.tensor(In((2, 3)), "x"), writer.tensor(In((2, 3)), "y")
-    options = {
-        "name": "odml.twice",
-        "decompositionSubgraphIndex": 1,
-        "compositeAttributes": [0],
-    }
+    options = {"name": "odml.twice", "decompositionSubgraphIndex": 1, "compositeAttributes": [0]}
     writer.op("STABLEHLO_COMPOSITE", [x], [y], ("StableHLOCompositeOptions", options))
     writer.ends([x], [y])
     writer.subgraph()
