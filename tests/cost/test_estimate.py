@@ -20,7 +20,7 @@ from engine.cost.estimate import (
 from engine.facts import chips
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.layers import Layer, LayerMap
-from tests.graph.models import nodes_of
+from tests.graph.models import model, nodes_of
 
 
 def graph_of(*, quantized: bool = False) -> Graph:
@@ -138,17 +138,8 @@ def test_a_lifted_layer_costs_more_on_both_generations() -> None:
 
 
 def of_nodes(nodes: list[onnx.NodeProto], shape: list[int | str], last: str) -> Graph:
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [value("x", TensorProto.FLOAT, shape)],
-        [value(last, TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.zeros((8, 8, 1, 1), np.float32), "w")],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    return infer_shapes(Graph.from_bytes(model.SerializeToString()))
+    weights = {"w": np.zeros((8, 8, 1, 1), np.float32)}
+    return model(nodes, {"x": shape}, [last], weights)
 
 
 def test_a_dynamic_shape_is_told_with_its_remedy() -> None:
@@ -246,16 +237,8 @@ def test_weights_of_4_bits_are_counted_where_a_chip_has_them() -> None:
 
 
 def test_a_network_of_views_alone_takes_some_time_on_every_chip() -> None:
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Flatten", ["x"], ["y"])],
-        "net",
-        [value("x", TensorProto.FLOAT, [1, 2, 4, 4])],
-        [value("y", TensorProto.FLOAT, [1, 32])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    read = infer_shapes(Graph.from_bytes(model.SerializeToString()))
-    for each in estimate(read, CostSettings()):
+    views = model("y = Flatten (x)", {"x": (1, 2, 4, 4)}, ["y"])
+    for each in estimate(views, CostSettings()):
         assert each.time_ms is not None
         assert each.fps is not None
         assert 0 < each.time_ms.low < each.time_ms.value < each.time_ms.high

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, helper
 
 from engine.cost.estimate import CostSettings, estimate
-from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir import Graph
 from engine.graph.ir.amounts import check_amounts
+from tests.graph.models import model
 
 PARTS = 150
 
@@ -22,30 +23,17 @@ def branches(kind: str, count: int) -> Graph:
     """A tensor of ``count`` channels, cut into single ones and joined again."""
     parts, outs = [f"s{at}" for at in range(count)], [f"r{at}" for at in range(count)]
     nodes: list[NodeProto] = []
-    weights = []
+    weights = {f"n{at}": np.array([at], np.int64) for at in range(count + 1)}
     if kind == "Split":
         nodes.append(helper.make_node("Split", ["x"], parts, axis=1, num_outputs=count))
     else:
-        weights.append(numpy_helper.from_array(np.array([1], np.int64), "axes"))
         for at, part in enumerate(parts):
-            for name, value in ((f"b{at}", at), (f"e{at}", at + 1)):
-                weights.append(numpy_helper.from_array(np.array([value], np.int64), name))
-            nodes.append(helper.make_node("Slice", ["x", f"b{at}", f"e{at}", "axes"], [part]))
+            nodes.append(helper.make_node("Slice", ["x", f"n{at}", f"n{at + 1}", "n1"], [part]))
     nodes += [
         helper.make_node("Relu", [part], [out]) for part, out in zip(parts, outs, strict=True)
     ]
     nodes.append(helper.make_node("Concat", outs, ["y"], axis=1))
-    value = helper.make_tensor_value_info
-    shape = [1, count, 4, 4]
-    graph = helper.make_graph(
-        nodes,
-        "wide",
-        [value("x", TensorProto.FLOAT, shape)],
-        [value("y", TensorProto.FLOAT, shape)],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    return infer_shapes(Graph.from_proto(model))
+    return model(nodes, {"x": (1, count, 4, 4)}, ["y"], weights)
 
 
 def lines_run(graph: Graph, chip: str) -> Counter[str]:

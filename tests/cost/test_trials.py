@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from engine.cost.estimate import CostSettings, estimate_chip
 from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16, NOTHING_HELPS
-from engine.graph.execute.runtime import ort
+from engine.graph.execute import Session
 from engine.graph.ir import Graph, infer_shapes
 from engine.wire.cost import LayerCost
 from tests.cost.asked.maker import Maker
 from tests.cost.lowering.small_nets import Net
+from tests.graph.models import model
 
 Make = Callable[[Net], str]
 
@@ -24,12 +25,7 @@ def placed(make: Make, chip: str, *, behind: bool = True) -> list[LayerCost]:
     net = Net(1, 32, 48, 48)
     made = make(net)
     output = net.conv("behind", made, 16, 32, 1, 1) if behind else made
-    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, net.shapes["x"])
-    end = helper.make_tensor_value_info(output, TensorProto.FLOAT, None)
-    graph = helper.make_graph(net.nodes, "net", [info], [end], net.constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 9
-    found = estimate_chip(infer_shapes(Graph.from_proto(model)), chip, CostSettings())
+    found = estimate_chip(net.graph(output, opset=17), chip, CostSettings())
     return [each for each in found.layers if each.target == "CPU" and each.reason]
 
 
@@ -133,13 +129,7 @@ def test_two_pools_find_the_same_maxima(
             how = {"kernel_shape": [size] * 2, "strides": [step] * 2, "pads": [pad] * 4}
             nodes.append(helper.make_node("MaxPool", [name], [f"y{at}"], **how))
             name = f"y{at}"
-        ends = [
-            helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in ("x", name)
-        ]
-        graph = helper.make_graph(nodes, "pools", ends[:1], ends[1:])
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-        model.ir_version = 9
-        return np.asarray(ort.InferenceSession(model.SerializeToString()).run(None, {"x": data})[0])
+        return Session(model(nodes, {"x": data.shape}, [name])).run({"x": data})[name]
 
     np.testing.assert_array_equal(pooled((kernel, strides, pads)), pooled(*two))
 

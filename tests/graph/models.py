@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from engine.graph.ir import Graph, infer_shapes
 
 INT8, UINT8 = TensorProto.INT8, TensorProto.UINT8
 
@@ -40,6 +44,22 @@ def nodes_of(text: str) -> list[onnx.NodeProto]:
     for node in nodes:
         node.name = node.name or f"{node.op_type}_{node.output[0]}"
     return nodes
+
+
+def model(
+    nodes: str | Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Sequence[int | str]],
+    outputs: Sequence[str],
+    constants: Mapping[str, np.ndarray] | None = None,
+    *,
+    opset: int = 21,
+) -> Graph:
+    """A graph with inferred shapes from nodes, or their text; inputs and outputs are float32."""
+    listed = nodes_of(nodes) if isinstance(nodes, str) else list(nodes)
+    given = [tensor(name, *shape) for name, shape in inputs.items()]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    proto = finish(listed, given, ends, dict(constants or {}), opset=opset)
+    return infer_shapes(Graph.from_proto(proto))
 
 
 def float_net(seed: int = 0, *, opset: int = 21, batch: int | str = 1) -> onnx.ModelProto:

@@ -10,37 +10,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import UsageError
 from engine.cost.estimate import CostSettings, advice
 from engine.facts import chips
 from engine.frontends.load import find_source, load_source
-from engine.graph.ir import Graph, infer_shapes
-from tests.graph.models import nodes_of
+from engine.graph.ir import Graph
+from tests.graph.models import model
 
 
 def silu_net() -> Graph:
     """A convolution of 3 channels to 40, SiLU, one of 5x5, and a Transpose at the output."""
-    value = helper.make_tensor_value_info
-    weights = [
-        numpy_helper.from_array(np.zeros((40, 3, 3, 3), np.float32), "w0"),
-        numpy_helper.from_array(np.zeros((40, 40, 5, 5), np.float32), "w1"),
-    ]
-    nodes = nodes_of(
+    weights = {
+        "w0": np.zeros((40, 3, 3, 3), np.float32),
+        "w1": np.zeros((40, 40, 5, 5), np.float32),
+    }
+    nodes = (
         "[first] c0 = Conv <pads=[1, 1, 1, 1]> (x, w0); [gate] s0 = Sigmoid (c0); "
         "[swish] m0 = Mul (c0, s0); [wide] c1 = Conv <pads=[2, 2, 2, 2]> (m0, w1); "
         "[last] y = Transpose <perm=[0, 2, 3, 1]> (c1)"
     )
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [value("x", TensorProto.FLOAT, [1, 3, 160, 160])],
-        [value("y", TensorProto.FLOAT, [1, 160, 160, 40])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return infer_shapes(Graph.from_bytes(model.SerializeToString()))
+    return model(nodes, {"x": (1, 3, 160, 160)}, ["y"], weights)
 
 
 @pytest.mark.parametrize("chip", [each.name for each in chips()])
@@ -70,35 +60,19 @@ def test_an_unknown_chip_is_refused() -> None:
 
 def joined_rows(*, convolved: bool) -> Graph:
     """A detector's head: rows of two maps, 3,600 and 500, joined; a convolution may follow."""
-    value = helper.make_tensor_value_info
-    nodes, weights = [], []
+    nodes = ""
+    weights = {"w9": np.zeros((32, 4100, 1), np.float32)} if convolved else {}
     for at, (channels, count) in enumerate(((6, 3600), (4, 500))):
-        filters = np.zeros((channels, 16, 3, 3), np.float32)
-        weights.append(numpy_helper.from_array(filters, f"w{at}"))
-        weights.append(numpy_helper.from_array(np.array([1, count, 2]), f"s{at}"))
-        nodes += [
-            helper.make_node("Conv", [f"x{at}", f"w{at}"], [f"c{at}"], f"c{at}", pads=[1, 1, 1, 1]),
-            helper.make_node("Transpose", [f"c{at}"], [f"t{at}"], f"t{at}", perm=[0, 2, 3, 1]),
-            helper.make_node("Reshape", [f"t{at}", f"s{at}"], [f"r{at}"], f"r{at}"),
-        ]
-    nodes.append(helper.make_node("Concat", ["r0", "r1"], ["joined"], "join", axis=1))
-    if convolved:
-        weights.append(numpy_helper.from_array(np.zeros((32, 4100, 1), np.float32), "w9"))
-        nodes.append(helper.make_node("Conv", ["joined", "w9"], ["y"], "behind"))
-    else:
-        nodes.append(helper.make_node("Sigmoid", ["joined"], ["y"], "scores"))
-    graph = helper.make_graph(
-        nodes,
-        "head",
-        [
-            value("x0", TensorProto.FLOAT, [1, 16, 30, 40]),
-            value("x1", TensorProto.FLOAT, [1, 16, 10, 25]),
-        ],
-        [value("y", TensorProto.FLOAT, None)],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return infer_shapes(Graph.from_bytes(model.SerializeToString()))
+        weights[f"w{at}"] = np.zeros((channels, 16, 3, 3), np.float32)
+        weights[f"s{at}"] = np.array([1, count, 2])
+        nodes += (
+            f"c{at} = Conv <pads=[1, 1, 1, 1]> (x{at}, w{at}); "
+            f"t{at} = Transpose <perm=[0, 2, 3, 1]> (c{at}); r{at} = Reshape (t{at}, s{at}); "
+        )
+    nodes += "[join] joined = Concat <axis=1> (r0, r1); "
+    nodes += "y = Conv (joined, w9)" if convolved else "y = Sigmoid (joined)"
+    inputs = {"x0": (1, 16, 30, 40), "x1": (1, 16, 10, 25)}
+    return model(nodes, inputs, ["y"], weights)
 
 
 def test_a_join_of_many_rows_is_told_to_be_left_to_the_program() -> None:
@@ -124,21 +98,12 @@ def test_a_join_that_a_convolution_reads_is_not_told_to_end_the_model() -> None:
 
 
 def test_average_pools_of_rk3566_are_told_to_be_convolutions() -> None:
-    value = helper.make_tensor_value_info
-    pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1}
-    weight = numpy_helper.from_array(np.zeros((64, 3, 3, 3), np.float32), "w")
-    graph = helper.make_graph(
-        [
-            helper.make_node("Conv", ["x", "w"], ["c"], "first", pads=[1, 1, 1, 1]),
-            helper.make_node("AveragePool", ["c"], ["y"], "pool", **pool),
-        ],
-        "net",
-        [value("x", TensorProto.FLOAT, [1, 3, 160, 160])],
-        [value("y", TensorProto.FLOAT, [1, 64, 80, 80])],
-        [weight],
+    nodes = (
+        "c = Conv <pads=[1, 1, 1, 1]> (x, w); [pool] y = AveragePool <kernel_shape=[3, 3], "
+        "strides=[2, 2], pads=[1, 1, 1, 1], count_include_pad=1> (c)"
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    read = infer_shapes(Graph.from_bytes(model.SerializeToString()))
+    weights = {"w": np.zeros((64, 3, 3, 3), np.float32)}
+    read = model(nodes, {"x": (1, 3, 160, 160)}, ["y"], weights)
     told = {
         chip: [each for each in advice(read, chip, CostSettings())[1] if "average" in each.title]
         for chip in ("rk3566", "rk3588")

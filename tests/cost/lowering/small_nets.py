@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
 from engine.facts.npu import NpuDtype
-from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir import Graph
 from tests.cost.support import npu_of
+from tests.graph.models import model
 
 __all__ = ["Net", "lower_for", "names"]
 
@@ -21,8 +22,8 @@ class Net:
 
     def __init__(self, *shape: int) -> None:
         self.nodes = [helper.make_node("Relu", ["x"], ["start"], name="start")]
-        self.shapes = {"x": shape}
-        self.constants: list[object] = []
+        self.shapes: dict[str, tuple[int, ...]] = {"x": shape}
+        self.constants: dict[str, np.ndarray] = {}
 
     def add(
         self,
@@ -39,7 +40,7 @@ class Net:
 
     def constant(self, name: str, array: np.ndarray) -> str:
         """An initializer."""
-        self.constants.append(numpy_helper.from_array(array, name))
+        self.constants[name] = array
         return name
 
     def conv(self, name: str, data: str, *weight: int, **attributes: object) -> str:
@@ -56,16 +57,11 @@ class Net:
 
     def lower(self, chip: str, *outputs: str, dtype: str = "int8") -> Lowered:
         """What the compiler would make of it."""
-        info = [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-            for name, shape in self.shapes.items()
-        ]
-        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-        graph = helper.make_graph(self.nodes, "net", info, ends, self.constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-        model.ir_version = 10
-        read = infer_shapes(Graph.from_proto(model))
-        return lower_for(read, chip, "int8" if dtype == "int8" else "float16")
+        return lower_for(self.graph(*outputs), chip, "int8" if dtype == "int8" else "float16")
+
+    def graph(self, *outputs: str, opset: int = 21) -> Graph:
+        """The graph that ends there."""
+        return model(self.nodes, self.shapes, outputs, self.constants, opset=opset)
 
 
 def lower_for(graph: Graph, chip: str, dtype: NpuDtype) -> Lowered:

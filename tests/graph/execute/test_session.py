@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from engine.base.errors import GraphError, SimulationError, UsageError
 from engine.graph.execute import Session, lower_for_runtime, ort
@@ -307,13 +307,8 @@ def test_zeros_around_a_max_pool_stay_zeros() -> None:
     nodes = nodes_of(
         "padded = Pad (x, pads); y = MaxPool <kernel_shape=[3, 3], strides=[2, 2]> (padded)"
     )
-    pads = onnx.numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1]), "pads")
-    sides = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 6, 6]),
-        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, 3, 3]),
-    ]
-    graph = helper.make_graph(nodes, "padded", sides[:1], sides[1:], [pads])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    pads = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])}
+    proto = finish(nodes, [tensor("x", 1, 2, 6, 6)], [tensor("y", 1, 2, 3, 3)], pads)
     found = Session(proto.SerializeToString()).run({"x": -np.ones((1, 2, 6, 6), np.float32)})
     assert found["y"].max() == 0
     assert found["y"].min() == -1
@@ -322,23 +317,9 @@ def test_zeros_around_a_max_pool_stay_zeros() -> None:
 def test_an_int8_input_behind_a_reshape_runs() -> None:
     """ONNX Runtime makes a graph of it that it refuses itself."""
     nodes = nodes_of("real = DequantizeLinear (x, scale, zero); y = Reshape (real, sizes)")
-    weights = [
-        numpy_helper.from_array(np.float32(0.5), "scale"),
-        numpy_helper.from_array(np.int8(3), "zero"),
-        numpy_helper.from_array(np.array([2, 2]), "sizes"),
-    ]
-    value = helper.make_tensor_value_info
-    proto = helper.make_model(
-        helper.make_graph(
-            nodes,
-            "net",
-            [value("x", TensorProto.INT8, [1, 4])],
-            [value("y", TensorProto.FLOAT, [2, 2])],
-            weights,
-        ),
-        opset_imports=[helper.make_opsetid("", 21)],
-        ir_version=10,
-    )
+    weights = {"scale": np.float32(0.5), "zero": np.int8(3), "sizes": np.array([2, 2])}
+    data = tensor("x", 1, 4, dtype=TensorProto.INT8)
+    proto = finish(nodes, [data], [tensor("y", 2, 2)], weights)
     session = Session(infer_shapes(Graph.from_proto(proto)))
     found = session.run({"x": np.array([[-128, 3, 4, 127]], np.int8)})
     np.testing.assert_array_equal(found["y"], [[-65.5, 0], [0.5, 62]])

@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from engine.graph.ir import OPSET, Graph, infer_shapes
+from engine.graph.ir import Graph, infer_shapes
+from tests.graph.models import finish, tensor
 
 
 class Builder:
@@ -362,17 +363,8 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
 
 
 def _graph(b: Builder, shape, outputs: list[str], seed: int) -> Graph:
-    info = helper.make_tensor_value_info
-    proto = helper.make_model(
-        helper.make_graph(
-            b.nodes,
-            f"random_{seed}",
-            [info("input", onnx.TensorProto.FLOAT, list(shape))],
-            [info(name, onnx.TensorProto.FLOAT, list(b.shapes[name])) for name in outputs],
-            [onnx.numpy_helper.from_array(a, n) for n, a in b.constants.items()],
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=10,
-    )
+    ends = [tensor(name, *b.shapes[name]) for name in outputs]
+    name = f"random_{seed}"
+    proto = finish(b.nodes, [tensor("input", *shape)], ends, b.constants, name=name)
     onnx.checker.check_model(proto)
     return infer_shapes(Graph.from_proto(proto))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -133,25 +133,3 @@ def with_random_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProt
 def operators(graph: Graph) -> list[str]:
     """Operator types in order."""
     return [node.op_type for node in graph.nodes]
-
-
-def model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, Sequence[int]],
-    outputs: Sequence[str],
-    constants: Mapping[str, np.ndarray] | None = None,
-) -> Graph:
-    """A graph with inferred shapes from nodes; inputs and outputs are float32."""
-    info = onnx.helper.make_tensor_value_info
-    proto = onnx.helper.make_model(
-        onnx.helper.make_graph(
-            list(nodes),
-            "test",
-            [info(name, onnx.TensorProto.FLOAT, list(dims)) for name, dims in inputs.items()],
-            [info(name, onnx.TensorProto.FLOAT, None) for name in outputs],
-            [onnx.numpy_helper.from_array(a, n) for n, a in (constants or {}).items()],
-        ),
-        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
-        ir_version=10,
-    )
-    return infer_shapes(Graph.from_proto(proto))

@@ -8,9 +8,9 @@ import pytest
 from engine.base.errors import GraphError
 from engine.graph.ir import Graph
 from engine.graph.passes import optimise, set_batch_size
-from tests.graph.models import nodes_of
+from tests.graph.models import model, nodes_of
 from tests.graph.passes.generate import random_graph
-from tests.graph.passes.support import distance, model, random_feeds, run
+from tests.graph.passes.support import distance, random_feeds, run
 
 
 def check(graph: Graph, size: int = 3) -> None:

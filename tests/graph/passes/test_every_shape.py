@@ -12,8 +12,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.passes import for_every_shape, optimise, rebind_input_shapes
 from engine.quantize import calibrate, quantize
-from tests.graph.models import nodes_of
-from tests.graph.passes.support import model
+from tests.graph.models import model, nodes_of
 
 
 def net(high: int, wide: int, rows: str = "channels") -> Graph:

@@ -23,8 +23,8 @@ from engine.graph.passes import (
     optimise,
     run_pipeline,
 )
-from tests.graph.models import nodes_of
-from tests.graph.passes.support import furthest, model, operators, random_feeds, run
+from tests.graph.models import finish, model, nodes_of, tensor
+from tests.graph.passes.support import furthest, operators, random_feeds, run
 
 RNG = np.random.default_rng(3)
 
@@ -270,16 +270,9 @@ def test_sizes_that_are_computed_block_by_block() -> None:
 
 
 def test_an_unknown_shape_is_left_alone() -> None:
-    info = helper.make_tensor_value_info
     nodes = nodes_of("[flatten] f = Flatten (x); [shape] y = Shape (f)")
-    graph = helper.make_graph(
-        nodes,
-        "dynamic",
-        [info("x", onnx.TensorProto.FLOAT, ["n", 3, 2])],
-        [info("y", onnx.TensorProto.INT64, [2])],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    done = optimise(Graph.from_proto(proto), 3)
+    end = tensor("y", 2, dtype=onnx.TensorProto.INT64)
+    done = optimise(Graph.from_proto(finish(nodes, [tensor("x", "n", 3, 2)], [end])), 3)
     assert operators(done.graph) == ["Flatten", "Shape"]
     log = {r.name: r for r in done.log}
     assert log["canonical-reshape"].reasons[0].node == "flatten"

@@ -8,9 +8,9 @@ from onnx import helper
 
 from engine.graph.ir import Graph, verify
 from engine.graph.passes import apply_requested, optimise
-from tests.graph.models import nodes_of
+from tests.graph.models import model, nodes_of
 from tests.graph.passes.generate import random_graph
-from tests.graph.passes.support import furthest, model, operators, random_feeds, run
+from tests.graph.passes.support import furthest, operators, random_feeds, run
 
 TOLERANCE = 1e-5
 """Relative to the range of an output: sums lose terms of zero, kernels may add in another order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 from onnx import helper, numpy_helper
 
@@ -11,7 +10,7 @@ from engine.graph.execute.runtime import ort
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.passes import PASSES, Pipeline, optimise, run_pipeline
 from engine.graph.passes.cleanup import DeadCode
-from tests.graph.models import nodes_of
+from tests.graph.models import model
 from tests.graph.passes.generate import random_graph
 from tests.graph.passes.support import LEVELS, operators, random_feeds, run
 
@@ -132,18 +131,14 @@ def test_100_random_graphs_with_qdq() -> None:
         check(seed)
 
 
-def qdq_block(after: list[onnx.NodeProto], constants: dict[str, np.ndarray]) -> Graph:
+def qdq_block(after: str, constants: dict[str, np.ndarray]) -> Graph:
     """Q, DQ, Conv with a DQ weight, then ``after`` from ``a`` to ``b``, Q, DQ."""
     rng = np.random.default_rng(1)
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"], "q0"),
-        helper.make_node("DequantizeLinear", ["xq", "s", "z"], ["xd"], "d0"),
-        helper.make_node("DequantizeLinear", ["wq", "ws", "wz"], ["w"], "dw", axis=0),
-        helper.make_node("Conv", ["xd", "w"], ["a"], "conv"),
-        *after,
-        helper.make_node("QuantizeLinear", ["b", "t", "u"], ["bq"], "q1"),
-        helper.make_node("DequantizeLinear", ["bq", "t", "u"], ["y"], "d1"),
-    ]
+    nodes = (
+        "xq = QuantizeLinear (x, s, z); xd = DequantizeLinear (xq, s, z); "
+        "w = DequantizeLinear <axis=0> (wq, ws, wz); [conv] a = Conv (xd, w); "
+        f"{after}; bq = QuantizeLinear (b, t, u); y = DequantizeLinear (bq, t, u)"
+    )
     held = {
         "s": np.array(0.02, np.float32),
         "z": np.array(128, np.uint8),
@@ -153,22 +148,12 @@ def qdq_block(after: list[onnx.NodeProto], constants: dict[str, np.ndarray]) -> 
         "t": np.array(0.05, np.float32),
         "u": np.array(3, np.uint8),
     } | constants
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "qdq",
-        [info("x", onnx.TensorProto.FLOAT, [1, 4, 8, 8])],
-        [info("y", onnx.TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(a, n) for n, a in held.items()],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    return infer_shapes(Graph.from_proto(proto))
+    return model(nodes, {"x": (1, 4, 8, 8)}, ["y"], held)
 
 
 def test_nothing_is_folded_into_quantized_weights_and_nothing_crosses_a_pair() -> None:
     constants = {k: np.full(4, 0.9, np.float32) for k in ("g", "c", "m", "v")}
-    norm = [helper.make_node("BatchNormalization", ["a", "g", "c", "m", "v"], ["b"], "bn")]
-    graph = qdq_block(norm, constants)
+    graph = qdq_block("b = BatchNormalization (a, g, c, m, v)", constants)
     done = optimise(graph, 3).graph
     assert operators(done) == operators(graph)
     names = {r.name for r in optimise(graph, 3).log}
@@ -176,8 +161,9 @@ def test_nothing_is_folded_into_quantized_weights_and_nothing_crosses_a_pair() -
 
 
 def test_clean_up_still_works_and_integer_kernels_stay() -> None:
-    after = nodes_of("[identity] i = Identity (a); [clip] b = Clip (i, low)")
-    graph = qdq_block(after, {"low": np.array(0, np.float32)})
+    graph = qdq_block(
+        "[identity] i = Identity (a); [clip] b = Clip (i, low)", {"low": np.array(0, np.float32)}
+    )
     done = optimise(graph, 3).graph
     assert operators(done) == [
         "QuantizeLinear",

@@ -10,8 +10,8 @@ from engine.base.errors import GraphError
 from engine.graph.ir import Graph
 from engine.graph.passes import optimise, rebind_input_shapes
 from engine.quantize import calibrate, quantize
-from tests.graph.models import nodes_of
-from tests.graph.passes.support import model, run
+from tests.graph.models import model, nodes_of
+from tests.graph.passes.support import run
 
 
 def net(size: int) -> Graph:

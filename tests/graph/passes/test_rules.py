@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engine.graph.passes import optimise
-from tests.graph.models import nodes_of
-from tests.graph.passes.support import furthest, model, operators, random_feeds, run
+from tests.graph.models import model, nodes_of
+from tests.graph.passes.support import furthest, operators, random_feeds, run
 
 
 def f32(*dims, low=0.5, high=1.5, seed=1):
@@ -495,7 +495,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_rule(name) -> None:
     case = CASES[name]
-    graph = model(nodes_of(case.nodes), case.inputs, case.outputs, case.constants)
+    graph = model(case.nodes, case.inputs, case.outputs, case.constants)
     feeds = random_feeds(graph, seed=7)
     done = optimise(graph, case.level)
     assert operators(done.graph) == case.after.split()
@@ -509,9 +509,7 @@ def test_rule(name) -> None:
 
 
 def test_canonical_forms_in_detail() -> None:
-    slices = nodes_of(
-        "a = Slice (x, from, to); b, c = Split <axis=-3, num_outputs=2> (a); y = Mul (b, c)"
-    )
+    slices = "a = Slice (x, from, to); b, c = Split <axis=-3, num_outputs=2> (a); y = Mul (b, c)"
     constants = {"from": i64(-1, 0, 1, -3), "to": i64(9, 4, np.iinfo(np.int64).max, -1)}
     done = optimise(model(slices, X, ["y"], constants), 1).graph
     first = next(n for n in done.nodes if n.op_type == "Slice")
@@ -523,7 +521,7 @@ def test_canonical_forms_in_detail() -> None:
 
 
 def test_gemm_holds_outputs_by_inputs() -> None:
-    nodes = nodes_of("y = Gemm <alpha=0.5> (x, w, b)")
+    nodes = "y = Gemm <alpha=0.5> (x, w, b)"
     constants = {"w": f32(5, 3), "b": f32(3)}
     done = optimise(model(nodes, {"x": (2, 5)}, ["y"], constants), 1).graph
     gemm = next(iter(done.nodes))
@@ -534,7 +532,7 @@ def test_gemm_holds_outputs_by_inputs() -> None:
 
 
 def test_equal_matrices_are_stored_once_but_biases_are_not() -> None:
-    nodes = nodes_of("a = Conv <pads=[1, 1, 1, 1]> (x, w); y = Conv <pads=[1, 1, 1, 1]> (a, u, c)")
+    nodes = "a = Conv <pads=[1, 1, 1, 1]> (x, w); y = Conv <pads=[1, 1, 1, 1]> (a, u, c)"
     constants = W | {"u": W["w"].copy(), "c": np.zeros(4, np.float32)}
     done = optimise(model(nodes, X, ["y"], constants), 3).graph
     assert set(done.model.graph.initializers) == {"w", "c"}

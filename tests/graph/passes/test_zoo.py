@@ -13,11 +13,11 @@ from onnx import helper
 
 from engine.graph.ir import infer_shapes
 from engine.graph.passes import optimise
+from tests.graph.models import model
 from tests.graph.passes.support import (
     LEVELS,
     furthest,
     load,
-    model,
     operators,
     random_feeds,
     run,
