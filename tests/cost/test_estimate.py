@@ -245,10 +245,17 @@ def test_a_network_of_views_alone_takes_some_time_on_every_chip() -> None:
         assert each.fps.value < 1e6
 
 
-@pytest.mark.parametrize("mhz", [0.0, -5.0, float("nan"), float("inf"), 1e9])
+@pytest.mark.parametrize("mhz", [0.0, -5.0, float("nan"), float("inf"), 1e9, 0.9, 10_001.0])
 def test_an_impossible_clock_is_refused(mhz: float) -> None:
     with pytest.raises(UsageError, match="clock"):
         estimate(graph_of(), CostSettings(npu_mhz=mhz))
+
+
+@pytest.mark.parametrize("mhz", [1.0, 10_000.0])
+def test_the_slowest_and_the_fastest_clock(mhz: float) -> None:
+    (one,) = estimate(graph_of(), CostSettings(chips=("rk3588",), npu_mhz=mhz))
+    assert one.npu_mhz == mhz
+    assert not one.problem
 
 
 @pytest.mark.parametrize("settings", [CostSettings(batch=0), CostSettings(cores=-1)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cost.printed import MAX_LINE, Printed, PrintedLayer, parse_printed
+from engine.cost.printed import MAX_LINE, MAX_NOTICES, Printed, PrintedLayer, parse_printed
 
 STAMP = "D RKNN: [23:55:44.214] "
 REPORT = [
@@ -81,6 +81,12 @@ def test_the_last_of_several_builds_counts() -> None:
 def test_a_long_line_is_passed_over() -> None:
     longer = REPORT[5] + "x" * MAX_LINE
     assert len(parse_printed([*REPORT[:5], longer, *REPORT[6:]]).layers) == 3
+
+
+def test_so_many_warnings_are_kept() -> None:
+    lines = [f"W RKNN: [10:00:00.000] number {at}" for at in range(MAX_NOTICES + 5)]
+    assert MAX_NOTICES == 1000
+    assert parse_printed(lines).notices == [f"number {at}" for at in range(MAX_NOTICES)]
 
 
 @given(st.lists(st.one_of(st.sampled_from(REPORT), st.text(max_size=80)), max_size=40))

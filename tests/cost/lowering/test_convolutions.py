@@ -84,6 +84,13 @@ def test_rk3576_halves_filters_that_fill_its_buffer_in_float16() -> None:
     assert names(net.lower("rv1126b", end))[1:] == ["Conv:c"]
 
 
+@pytest.mark.parametrize(("channels", "halved"), [(8192, False), (8193, True)])
+def test_rk3566_takes_8192_input_channels(channels: int, halved: bool) -> None:
+    net = Net(1, channels, 4, 4)
+    lowered = net.lower("rk3566", net.conv("c", "start", 16, channels, 1, 1))
+    assert any("_branch0" in name for name in names(lowered)) == halved
+
+
 def test_long_strides_and_kernels_go_in_steps() -> None:
     net = Net(1, 24, 32, 32)
     step = net.conv("s", "start", 16, 24, 8, 8, strides=[8, 8], pads=[0, 0, 0, 0])

@@ -101,6 +101,17 @@ def test_corners_that_stay_are_a_whole_number_of_steps_apart(
     assert next(layer.target for layer in lowered.layers if layer.name == "it") == target
 
 
+@pytest.mark.parametrize(
+    ("chip", "row", "target"),
+    [("rk3588", 8192, "NPU"), ("rk3588", 8193, "CPU"), ("rk3576", 8193, "NPU")],
+)
+def test_the_longest_row_of_a_softmax(chip: str, row: int, target: str) -> None:
+    net = Net(1, 16, 1, row)
+    net.add("Softmax", "it", "start", axis=1)
+    layers = net.lower(chip, "it").layers
+    assert [each.target for each in layers if each.kind == "exSoftmax13"] == [target]
+
+
 def test_unknown_operator_is_refused_and_named() -> None:
     layer = placed("LpPool", "rk3588", kernel_shape=[2, 2])
     assert layer.target == "none"

@@ -5,6 +5,8 @@ The patches of a vision transformer: windows that the compiler splits are not st
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,8 @@ from engine.cost.cycles import all_cycles
 from engine.cost.lowered import Window
 from engine.cost.timing import NetTime, layer_times, net_time
 from engine.cost.timing.form import parameters, timed_chip, values
+from engine.cost.timing.model import less_known, operator_name, stratum_of
+from engine.cost.timing.work import LayerWork
 from engine.facts import chips
 from engine.graph.ir import Graph, infer_shapes
 from tests.cost.asked.graphs import GRAPHS
@@ -232,6 +236,17 @@ def test_windows_with_gaps_and_resizes_between_pixels_are_rarely_seen(rare: str)
     assert seldom.time.value == pytest.approx(usual.time.value)
     assert seldom.time.high > 1.2 * usual.time.high
     assert any("extrapolated" in each for each in seldom.notes)
+
+
+def test_what_is_rare_and_how_much_of_it_a_network_may_have() -> None:
+    plain, half = LayerWork("array", cycles=95.0), LayerWork("array", cycles=5.0, half=True)
+    assert stratum_of([plain, half], rare=0.05) == "convolution"
+    assert stratum_of([plain, half], rare=0.0501) == "mixed"
+    assert stratum_of([plain, replace(half, cycles=5.1)]) == "mixed"
+    assert stratum_of([plain, LayerWork("cpu", cpu="other")]) == "mixed"
+    for networks, share in ((2, 0.25), (3, 0.0)):
+        seen = {operator_name(plain): networks, operator_name(half): 9}
+        assert less_known([plain, half], [1.0, 3.0], seen) == (0.0, share)
 
 
 def test_parameters_are_positive_and_within_reach_of_their_priors() -> None:

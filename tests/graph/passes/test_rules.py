@@ -53,7 +53,13 @@ CASES = {
     "a large result is not kept": Case(
         "b = Expand (a, d); c = ReduceSum (b); y = Add (x, c)",
         "Expand ReduceSum Add",
-        constants={"a": f32(1, 1), "d": i64(1200, 1200)},
+        constants={"a": f32(1, 1), "d": i64(1024, 1025)},
+    ),
+    "a result of 4 MiB is kept": Case(
+        "b = Expand (a, d); c = ReduceSum (b); y = Add (x, c)",
+        "Add",
+        "constant-folding",
+        constants={"a": f32(1, 1), "d": i64(1024, 1024)},
     ),
     "a Range whose end is computed is a constant, and what has its length": Case(
         "d = Shape <end=3, start=2> (x); n = Squeeze (d); end = Cast <to=1> (n); "
