@@ -282,6 +282,10 @@ CASES = {
         "a = HardSigmoid <alpha=0.2, beta=0.5> (x); y = Mul (x, a)",
         "HardSigmoid Mul",
     ),
+    "a slope that is rounded to 0.16667 is no HardSwish": Case(
+        "a = HardSigmoid <alpha=0.16667, beta=0.5> (x); y = Mul (x, a)",
+        "HardSigmoid Mul",
+    ),
     "Relu moves before Transpose and Concat": Case(
         "a = Conv <pads=[1, 1, 1, 1]> (x, w); b = Conv <pads=[1, 1, 1, 1]> (x, u); "
         "c = Concat <axis=1> (a, b); d = Transpose <perm=[0, 2, 3, 1]> (c); y = Relu (d)",
@@ -512,6 +516,14 @@ def test_rule(name) -> None:
     assert furthest(run(graph, feeds), run(done.graph, feeds)) <= case.tolerance
     below = optimise(graph, case.level if not case.fires else 0)
     assert furthest(run(graph, feeds), run(below.graph, feeds)) <= case.tolerance
+
+
+@pytest.mark.parametrize(("pools", "moved"), [(8, True), (9, False)])
+def test_an_activation_moves_past_eight_nodes_at_most(pools: int, moved: bool) -> None:
+    chain = [f"p{at} = MaxPool <kernel_shape=[2, 2]> (p{at - 1})" for at in range(1, pools + 1)]
+    nodes = "; ".join(["p0 = Conv (x, w)", *chain, f"y = Relu (p{pools})"])
+    done = optimise(model(nodes, {"x": (1, 4, 12, 12)}, ["y"], W)).graph
+    assert operators(done).index("Relu") == (1 if moved else pools + 1)
 
 
 def test_canonical_forms_in_detail() -> None:
