@@ -56,9 +56,9 @@ def model(
 ) -> Graph:
     """A graph with inferred shapes from nodes, or their text; inputs and outputs are float32."""
     listed = nodes_of(nodes) if isinstance(nodes, str) else list(nodes)
-    given = [tensor(name, *shape) for name, shape in inputs.items()]
+    starts = [tensor(name, *shape) for name, shape in inputs.items()]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    proto = finish(listed, given, ends, dict(constants or {}), opset=opset)
+    proto = finish(listed, starts, ends, dict(constants or {}), opset=opset)
     return infer_shapes(Graph.from_proto(proto))
 
 

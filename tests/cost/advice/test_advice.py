@@ -195,11 +195,11 @@ def test_many_small_layers_and_an_odd_width() -> None:
     assert "30" in only(found(chain), "multiple of 16").why
 
 
-@pytest.mark.parametrize(("width", "told"), [(24, True), (32, False)])
-def test_the_width_of_an_input_fills_groups_of_16(width: int, told: bool) -> None:
+@pytest.mark.parametrize(("width", "advised"), [(24, True), (32, False)])
+def test_the_width_of_an_input_fills_groups_of_16(width: int, advised: bool) -> None:
     chain = Chain((1, 3, 30, width))
     chain.add("Conv", (1, 32, 30, width), kernel=3)
-    assert any("multiple of 16" in title for title in found(chain)) == told
+    assert any("multiple of 16" in title for title in found(chain)) == advised
 
 
 def timed(chain: Chain, *times: float) -> list[Advice]:
@@ -223,14 +223,16 @@ def test_layers_as_short_as_a_start_are_to_be_merged(times: list[float], layers:
     assert merge == layers
 
 
-@pytest.mark.parametrize(("other", "told"), [(47.5, True), (48.0, False)])
-def test_a_cost_without_a_known_gain_is_told_from_a_twentieth_on(other: float, told: bool) -> None:
+@pytest.mark.parametrize(("other", "advised"), [(47.5, True), (48.0, False)])
+def test_a_cost_without_a_known_gain_is_told_from_a_twentieth_on(
+    other: float, advised: bool
+) -> None:
     chain = Chain((1, 32, 32, 32))
     chain.add("Conv", (1, 32, 32, 32), kernel=1)
     chain.add("Resize", (1, 32, 64, 64))
     chain.add("Conv", (1, 32, 64, 64), kernel=1)
     titles = [one.title for one in timed(chain, other, 5.0, other)]
-    assert ("Resize fewer channels" in titles) == told
+    assert ("Resize fewer channels" in titles) == advised
 
 
 def test_small_gains_and_unknown_chips_are_not_told() -> None:

@@ -27,6 +27,7 @@ from engine.graph.ir import (
     tensor_statistics,
     verify,
 )
+from engine.graph.ir.dataflow import complete_shapes, has_open_shapes
 from engine.wire.codec import encode
 from tests.graph.models import finish, float_net, nodes_of, qdq_net, tensor
 
@@ -322,3 +323,18 @@ def test_a_changed_interface_is_told() -> None:
     copy.model.graph.outputs.append(copy.value("h"))
     found = diff(a, Graph(copy.model))
     assert found.interface == ("outputs: y -> y, h",)
+
+
+@pytest.mark.parametrize(("times", "closed"), [(16, True), (17, False)])
+def test_sizes_are_computed_of_up_to_64_numbers(times: int, closed: bool) -> None:
+    """A shape of four numbers, so many times over, of which the first four are taken."""
+    nodes = nodes_of("s = Shape (x); t = Tile (s, times); u = Slice (t, start, end)")
+    nodes += nodes_of("y = Reshape (x, u)")
+    numbers = {"times": times, "start": 0, "end": 4}
+    constants = {name: np.array([value], np.int64) for name, value in numbers.items()}
+    end = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    proto = onnx.shape_inference.infer_shapes(
+        finish(nodes, [tensor("x", 1, 2, 3, 4)], [end], constants)
+    )
+    complete_shapes(proto)
+    assert has_open_shapes(proto.graph) == (not closed)

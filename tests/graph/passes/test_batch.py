@@ -87,3 +87,10 @@ def test_what_mixes_samples_is_refused(node: object) -> None:
     graph = model([node], {"x": (1, 6)}, ["y"])  # type: ignore[list-item]
     with pytest.raises(GraphError, match="cannot take 3 samples at once"):
         set_batch_size(graph, 3)
+
+
+def test_a_sample_that_is_measured_by_the_others_is_refused() -> None:
+    nodes = "m = ReduceMean <keepdims=1> (x, axes); y = Sub (x, m)"
+    graph = model(nodes, {"x": (1, 6)}, ["y"], {"axes": np.array([0], np.int64)})
+    with pytest.raises(GraphError, match="of one depends on the others"):
+        set_batch_size(graph, 3)

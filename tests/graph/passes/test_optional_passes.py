@@ -8,6 +8,7 @@ from onnx import helper
 
 from engine.graph.ir import Graph, verify
 from engine.graph.passes import apply_requested, optimise
+from engine.graph.passes.pruning import channelwise_op
 from tests.graph.models import model, nodes_of
 from tests.graph.passes.generate import random_graph
 from tests.graph.passes.support import furthest, operators, random_feeds, run
@@ -168,3 +169,17 @@ def test_nothing_is_rewritten_unless_it_is_wished() -> None:
     done = apply_requested(graph)
     assert done.graph is graph
     assert not done.findings
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kept"),
+    [(0.0, 6.0, True), (0.1, 6.0, False), (-6.0, 0.0, True), (-2.0, -1.0, False)],
+)
+def test_a_clip_with_zero_in_its_range_keeps_channels_of_zeros(
+    low: float, high: float, kept: bool
+) -> None:
+    bounds = {"low": np.array(low, np.float32), "high": np.array(high, np.float32)}
+    (node,) = model("y = Clip (x, low, high)", {"x": (1, 3, 4, 4)}, ["y"], bounds).nodes
+    clip = channelwise_op(node)
+    assert clip is not None
+    assert clip.keeps_zero.tolist() == [kept] * 3
