@@ -134,7 +134,7 @@ def _turned_sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     parts = [_turned(graph, query, last)]
     parts += [_wide(graph, tensor, last) for tensor in (key, value)]
     rows = group[1 : next(at for at, member in enumerate(group) if "oftmax" in member.op)]
-    attended = _attend(graph, group, rows, parts, f"{last.name}#1_2sdpa", query)
+    attended = _attend(graph, group, rows, parts, f"{last.name}#1_2sdpa")
     graph.reshape(attended, graph.shape(result), f"{attended}_rs", result, before=last)
     for node in group:
         graph.remove(node)
@@ -153,7 +153,6 @@ def _attend(
     rows: list[Node],
     parts: list[str],
     name: str,
-    query: str,
 ) -> str:
     """The fused layer over query, key and value, and what is done to each row of scores."""
     last = group[-1]
@@ -163,10 +162,8 @@ def _attend(
     heads, depth = graph.shape(parts[2])[:2]
     shape = (heads, depth, 1, graph.shape(parts[0])[3])
     attended = f"{last.outputs[0]}_sdpa"
-    graph.add_tensor(attended, shape, graph.tensors[query].dtype)
     sources = tuple(source for node in group for source in node.sources)
-    graph.put("exSDPAttention", name, parts, [attended], before=last, sources=sources)
-    return attended
+    return graph.write("exSDPAttention", name, parts, shape, attended, before=last, sources=sources)
 
 
 def _comes_from(graph: LoweringGraph, tensor: str) -> bool:
@@ -196,7 +193,7 @@ def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
     four = len(graph.shape(key)) == 4
     name = f"{last.name}_2sdpa" if four else f"{last.name}#1_2sdpa"
     rows = group[group.index(first) + 1 : -2]
-    attended = _attend(graph, group, rows, parts, name, query)
+    attended = _attend(graph, group, rows, parts, name)
     back = graph.transpose(attended, (0, 3, 2, 1), f"{attended}_tp", before=last)
     graph.reshape(back, graph.shape(result), f"{back}_rs", result, before=last)
     for node in group:
@@ -378,17 +375,10 @@ def _gather(graph: LoweringGraph, view: Node, split: Node, turns: list[Node]) ->
         x = graph.reshape(x, flat, graph.unique(f"{label}_in"), before=split)
     turned = graph.transpose(x, (0, 2, 1), graph.unique(label), before=split)
     data = graph.reshape(turned, wide, view.name, graph.unique(f"{label}_rs"), before=split)
-    order = graph.add_unknown(f"{label}_gather_i1", (wide[0],), "int64")
-    gathered = graph.add_tensor(graph.unique(f"{label}_gather"), wide, dtype)
-    graph.put(
-        "Gather",
-        f"{label}_gather",
-        [data, order],
-        [gathered],
-        {"axis": 0},
-        before=split,
-        sources=(*view.sources, *split.sources),
-    )
+    name, sources = f"{label}_gather", (*view.sources, *split.sources)
+    inputs = [data, graph.add_unknown(f"{name}_i1", (wide[0],), "int64")]
+    gathered = graph.unique(name)
+    graph.write("Gather", name, inputs, wide, gathered, {"axis": 0}, before=split, sources=sources)
     part = (batch * heads, depth, 1, rows)
     outputs = list(split.outputs)
     pieces = [graph.add_tensor(graph.unique(f"{output}_sw"), part, dtype) for output in outputs]

@@ -194,11 +194,10 @@ def _split_unbound(graph: LoweringGraph, before: Node, turn: Node, picks: list[N
     turned = graph.transpose(x, (0, 2, 1), graph.unique(f"{label}_tp"), before=turn)
     wide = (count * batch * heads, depth, 1, rows)
     data = graph.reshape(turned, wide, graph.unique(label), before=turn)
-    dtype = graph.tensors[data].dtype
     name = f"{result}_swap_gather"
-    order = graph.add_unknown(f"{name}_i1", (wide[0],), "int64")
-    gathered = graph.add_tensor(graph.unique(name), wide, dtype)
-    graph.put("Gather", name, [data, order], [gathered], {"axis": 0}, before=turn)
+    inputs = [data, graph.add_unknown(f"{name}_i1", (wide[0],), "int64")]
+    gathered = graph.unique(name)
+    graph.write("Gather", name, inputs, wide, gathered, {"axis": 0}, before=turn)
     _split_into(graph, gathered, f"{result}_swap_split", picks, turn, 0)
     graph.remove(before)
 

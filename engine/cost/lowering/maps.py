@@ -13,7 +13,7 @@ import numpy as np
 from engine.cost.lowered import Node
 from engine.cost.lowering.fours import BINARY, UNARY
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.movement import MOVEMENTS, perm_of
+from engine.cost.lowering.movement import MOVEMENTS, perm_of, stands
 from engine.cost.lowering.rules import Context, execution_order, on
 from engine.cost.lowering.views import inverse
 
@@ -311,7 +311,8 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
         len(graph.readers(tensor)) > (perm in perms)
         for tensor, perms in zip(node.outputs, by_perm, strict=True)
     ]
-    views = graph.maker(x, "Reshape") is not None and _stands(graph.shape(x), perm)
+    turned = tuple(graph.shape(x)[axis] for axis in perm)
+    views = graph.maker(x, "Reshape") is not None and stands(perm, turned)
     if not any(kept) or counts.get(perm, 0) <= sum(kept) + (not views):
         return False
     chosen = [perms.get(perm) for perms in by_perm]
@@ -332,12 +333,6 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
     node.attributes["axis"] = perm.index(node.int("axis") % 4)
     graph.rewire(node, inputs=[moved, *node.inputs[1:]], outputs=outputs)
     return True
-
-
-def _stands(shape: _Shape, perm: tuple[int, ...]) -> bool:
-    """Whether a transpose only moves dimensions of one: it joins the Reshape before it."""
-    long = [axis for axis in perm if shape[axis] > 1]
-    return long == sorted(long)
 
 
 def _place(part: _Shape, target: _Shape, axis: int) -> int | None:

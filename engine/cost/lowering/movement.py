@@ -8,7 +8,7 @@ from itertools import pairwise
 from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.rules import Context, execution_order, on
-from engine.cost.lowering.views import Step, inverse, shortest_steps, view_of
+from engine.cost.lowering.views import Step, inverse, long_sizes, shortest_steps, view_of
 
 _RESHAPES = frozenset({"Flatten", "Squeeze", "Unsqueeze"})
 
@@ -314,9 +314,9 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
     shapes = [at for at, is_turn in enumerate(turning) if not is_turn]
     turn = next((at for at, step in enumerate(steps) if step.perm), -1)
     kept = [at for at, is_turn in enumerate(turning) if is_turn and path[at].op == "Reshape"]
-    if len(steps) == 1 and kept and steps[0].perm and _stands(steps[0]):
+    if len(steps) == 1 and kept and steps[0].perm and stands(steps[0].perm, steps[0].shape):
         return [path[kept[-1]]]
-    if len(steps) == 1 and shapes and (not steps[0].perm or _stands(steps[0])):
+    if len(steps) == 1 and shapes and (not steps[0].perm or stands(steps[0].perm, steps[0].shape)):
         return [path[shapes[-1]]]
     if turn < 0 or not turns:
         left = [path[place] for place in (shapes or turns)][-len(steps) :]
@@ -346,17 +346,13 @@ def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | Non
 def _only_ones(graph: LoweringGraph, first: Node, last: Node) -> bool:
     """Whether a Reshape of four dimensions, or two, only moves those of one: it is a Transpose."""
     old, new = graph.shape(first.inputs[0]), graph.shape(last.outputs[0])
-    return len(old) == len(new) == 4 and _long(old) == _long(new)
+    return len(old) == len(new) == 4 and long_sizes(old) == long_sizes(new)
 
 
 def _keeps_lengths(graph: LoweringGraph, node: Node) -> bool:
     """Whether a Reshape only puts ones in or takes them out."""
     old, new = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    return _long(old) == _long(new)
-
-
-def _long(shape: tuple[int, ...]) -> list[int]:
-    return [size for size in shape if size > 1]
+    return long_sizes(old) == long_sizes(new)
 
 
 def _without_pairs(
@@ -375,9 +371,9 @@ def _without_pairs(
     return [pair[0] for pair in kept], [pair[1] for pair in kept]
 
 
-def _stands(step: Step) -> bool:
-    """Whether a Transpose only moves dimensions of one."""
-    moved = [axis for axis, size in zip(step.perm, step.shape, strict=True) if size > 1]
+def stands(perm: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a Transpose to this shape only moves dimensions of one: it is a Reshape."""
+    moved = [axis for axis, size in zip(perm, shape, strict=True) if size > 1]
     return moved == sorted(moved)
 
 

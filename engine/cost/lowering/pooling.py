@@ -128,7 +128,6 @@ def filters(
 def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
     mean = node.op == "GlobalAveragePool"
     batch, channels, *size = graph.shape(node.inputs[0])
-    dtype = graph.tensors[node.inputs[0]].dtype
     data = node.inputs[0]
     result = graph.tensors[node.outputs[0]]
     if len(result.shape) != 4:
@@ -138,16 +137,17 @@ def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
         size = [-(-side // step_) for side, step_ in zip(size, kernel, strict=True)]
         last = size == [1, 1]
         name = graph.fresh(f"{node.name}{suffix}{step}")
-        out = node.outputs[0] if last else graph.add_tensor(name, (batch, channels, *size), dtype)
         inputs = [data]
         attributes: dict[str, JsonValue] = {"kernel_shape": list(kernel), "strides": list(kernel)}
         if mean:  # with a bias in every dtype
             inputs += filters(graph, name, channels, kernel)
             inputs.append(graph.add_unknown(f"{name}_i2", (channels,), "float32"))
             attributes |= {"group": channels, "depthwise": 1}
-        op = "Conv" if mean else "MaxPool"
-        graph.put(op, name, inputs, [out], attributes, behind=data, sources=node.sources)
-        data = out
+        op, out = "Conv" if mean else "MaxPool", node.outputs[0] if last else ""
+        shape = (batch, channels, *size)
+        data = graph.write(
+            op, name, inputs, shape, out, attributes, behind=data, sources=node.sources
+        )
         if last:
             break
     graph.remove(node)
@@ -185,20 +185,12 @@ def _smaller_pools(graph: LoweringGraph, node: Node, kernel: int, pads: tuple[in
     split(out, "0", kernel, pads)
     data = node.inputs[0]
     batch, channels, height, width = graph.shape(data)
-    dtype = graph.tensors[data].dtype
-    for at, (name, size, pad) in enumerate(steps):
+    for name, size, pad in steps:
         height += pad[0] + pad[2] - size + 1
         width += pad[1] + pad[3] - size + 1
-        last = at == len(steps) - 1
-        wrote = out if last else graph.add_tensor(name, (batch, channels, height, width), dtype)
-        graph.put(
-            "MaxPool",
-            name,
-            [data],
-            [wrote],
-            {"kernel_shape": [size, size], "strides": [1, 1], "pads": list(pad)},
-            behind=data,
-            sources=node.sources,
-        )
-        data = wrote
+        window: dict[str, JsonValue] = {"kernel_shape": [size] * 2, "strides": [1, 1]}
+        window["pads"] = list(pad)
+        shape = (batch, channels, height, width)
+        sources = node.sources
+        data = graph.write("MaxPool", name, [data], shape, "", window, behind=data, sources=sources)
     graph.remove(node)

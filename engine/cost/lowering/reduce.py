@@ -128,9 +128,9 @@ def _mean_of_rows(graph: LoweringGraph, node: Node, rows: int, size: int) -> Non
     label = graph.unique(f"{x}_rs")
     flat = graph.reshape(x, (1, rows, 1, size), label, before=node)
     data = graph.transpose(flat, (0, 3, 2, 1), before=node)
-    mean = graph.add_tensor(f"{label}_mm", (1, rows, 1, 1), graph.tensors[x].dtype)
+    mean = f"{label}_mm"
     ones = graph.add_tensor(f"{mean}_w", (1, size, 1, 1), "float32", _ones)
-    graph.put("exMatMul", mean, [data, ones], [mean], before=node)
+    graph.write("exMatMul", mean, [data, ones], (1, rows, 1, 1), before=node)
     graph.reshape(mean, graph.shape(result), f"{mean}_rs", result, before=node)
     graph.remove(node)
 
@@ -151,9 +151,8 @@ def expand_divisors(graph: LoweringGraph, node: Node, context: Context) -> None:
         return
     data, other = node.inputs
     name = graph.fresh(f"{other}_expand")
-    wide = graph.add_tensor(name, shape, graph.tensors[other].dtype)
     sizes = graph.add_unknown(f"{name}_i1", (4,), "int64")
-    graph.put("Expand", name, [other, sizes], [wide], before=node)
+    wide = graph.write("Expand", name, [other, sizes], shape, before=node)
     graph.rewire(node, inputs=[data, wide])
 
 
@@ -205,8 +204,7 @@ def _einsum(graph: LoweringGraph, node: Node, terms: tuple[str, str, str]) -> No
     x = side(left, first, [*batch, *inner, *rows], count(rows))
     y = side(right, second, [*batch, *inner, *columns], count(columns))
     wide = (count(batch), count(rows), 1, count(columns))
-    product = graph.add_tensor(f"{x}_mm", wide, graph.tensors[left].dtype)
-    graph.put("exMatMul", product, [x, y], [product], before=node)
+    product = graph.write("exMatMul", f"{x}_mm", [x, y], wide, before=node)
     order = [*batch, *rows, *columns]
     end = node.outputs[0]
     shape = tuple(sizes[letter] for letter in order)
@@ -231,9 +229,8 @@ def make_slices(graph: LoweringGraph, node: Node, context: Context) -> None:
     at = int(number) % shape[axis]
     name = f"{node.name}_2sl"
     piece = (*shape[:axis], 1, *shape[axis + 1 :])
-    cut = graph.add_tensor(name, piece, graph.tensors[x].dtype)
     places = enumerate((at, at + 1, axis), 1)
     consts = [graph.add_numbers(f"{name}_i{number}", numbers) for number, numbers in places]
-    graph.put("Slice", name, [x, *consts], [cut], {"axis": axis}, before=node)
+    cut = graph.write("Slice", name, [x, *consts], piece, "", {"axis": axis}, before=node)
     graph.reshape(cut, graph.shape(result), f"{name}_rs", result, before=node)
     graph.remove(node)

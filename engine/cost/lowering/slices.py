@@ -144,15 +144,8 @@ def join_slices(graph: LoweringGraph, context: Context) -> None:
         name = graph.fresh(f"{ordered[0 if own else -1].name}_2sp")
         sizes = graph.add_unknown(f"{name}_i1", (len(ordered),), "int64")
         outs = [node.outputs[0] for node in ordered]
-        graph.put(
-            "Split",
-            name,
-            [data, sizes],
-            outs,
-            {"axis": axis},
-            before=first,
-            sources=tuple(source for node in ordered for source in node.sources),
-        )
+        sources = tuple(source for node in ordered for source in node.sources)
+        graph.put("Split", name, [data, sizes], outs, {"axis": axis}, before=first, sources=sources)
         for node in ordered:
             graph.remove(node)
 

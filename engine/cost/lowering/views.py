@@ -124,12 +124,13 @@ def shortest_steps(view: View) -> list[Step] | None:
 def _plain(source: tuple[int, ...], target: tuple[int, ...]) -> list[Step]:
     if source == target:
         return []
-    if len(source) == len(target) == 4 and _long(source) == _long(target):
+    if len(source) == len(target) == 4 and long_sizes(source) == long_sizes(target):
         return [Step(target, _perm(source, target, _slots(source)))]
     return [Step(target)]
 
 
-def _long(shape: tuple[int, ...]) -> list[int]:
+def long_sizes(shape: tuple[int, ...]) -> list[int]:
+    """Those of a shape that are not one."""
     return [size for size in shape if size > 1]
 
 
@@ -162,7 +163,7 @@ def _transpose_first(
     if order is None:
         return None
     steps = [Step(base)] if base != source else []
-    if len(target) == 4 and _long(target) == [base[axis] for axis in order]:
+    if len(target) == 4 and long_sizes(target) == [base[axis] for axis in order]:
         return [*steps, Step(target, _perm(base, target, order))]
     slots = _slots(base)
     perm = list(range(4))
