@@ -66,6 +66,7 @@ def test_no_library(agent: Agent, tmp_path: Path) -> None:
     error = refused(agent, libraries=["/nowhere/librknnrt.so"])
     assert "There is no runtime library" in error["what"]
     assert "/nowhere/librknnrt.so" in error["cause"]
+    assert "takes a list of libraries" in refused(agent, libraries=[])["what"]
     broken = tmp_path / "librknnrt.so"
     broken.write_bytes(b"\x7fELF but not really")
     error = refused(agent, libraries=[str(broken)])

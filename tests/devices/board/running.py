@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from tests.devices.fake_agent import OPEN, fake_agent
 from tests.devices.fake_board import FakeBoard
@@ -16,9 +15,11 @@ IMAGE = np.arange(24, dtype=np.uint8).reshape(1, 2, 3, 4)
 TOTAL = float(IMAGE.sum())
 
 
-def opened(board: FakeBoard, model: Path, **plan: Any) -> tuple[BoardRuntime, OpenModel]:
+def opened(board: FakeBoard, model: Path, **plan: Any) -> BoardRuntime:
+    """A board with a model that is open."""
     runtime = BoardRuntime(board, fake_agent(**plan))
-    return runtime, runtime.open(model)
+    runtime.open(model)
+    return runtime
 
 
 def changed(side: str, original: dict[str, Any], **changes: Any) -> dict[str, Any]:

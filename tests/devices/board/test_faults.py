@@ -70,8 +70,7 @@ def test_another_kind_of_refusal_is_still_about_the_board(
 
 
 def test_an_agent_that_dies_says_how(board: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(board, model, die=["run"])
-    with closing(runtime):
+    with opened(board, model, die=["run"]) as runtime:
         with pytest.raises(DeviceError) as caught:
             runtime.run([BoardInput(IMAGE)])
         assert "Segmentation fault" in caught.value.cause
@@ -79,8 +78,7 @@ def test_an_agent_that_dies_says_how(board: FakeBoard, model: Path) -> None:
 
 
 def test_after_its_death_a_model_can_be_opened_again(talking: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(talking, model, die=["run"])
-    with closing(runtime):
+    with opened(talking, model, die=["run"]) as runtime:
         with pytest.raises(DeviceError):
             runtime.run([BoardInput(IMAGE)])
         with pytest.raises(UsageError, match="No model is open"):
@@ -90,8 +88,7 @@ def test_after_its_death_a_model_can_be_opened_again(talking: FakeBoard, model: 
 
 
 def test_a_hang_ends_by_its_time_and_the_agent_with_it(talking: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(talking, model, hang={"run": 600})
-    with closing(runtime):
+    with opened(talking, model, hang={"run": 600}) as runtime:
         with pytest.raises(DeviceTimeoutError, match="did not answer `run`"):
             runtime.run([BoardInput(IMAGE)], seconds=0.3)
         assert not talking.talks[0].peer.open
@@ -100,8 +97,7 @@ def test_a_hang_ends_by_its_time_and_the_agent_with_it(talking: FakeBoard, model
 
 def test_a_hang_of_one_request_ends_by_its_time(tmp_path: Path, model: Path) -> None:
     board = FakeBoard(tmp_path, converses=False)
-    runtime, _found = opened(board, model)
-    original = board.run
+    original, runtime = board.run, opened(board, model)
 
     def run(words: Any, **more: Any) -> Completed:
         if "--request" in words:
@@ -109,7 +105,7 @@ def test_a_hang_of_one_request_ends_by_its_time(tmp_path: Path, model: Path) -> 
         return original(words, **more)
 
     board.run = run  # type: ignore[method-assign]
-    with closing(runtime), pytest.raises(DeviceTimeoutError, match="did not answer `run`"):
+    with runtime, pytest.raises(DeviceTimeoutError, match="did not answer `run`"):
         runtime.run([BoardInput(IMAGE)], seconds=0.3)
 
 
@@ -125,20 +121,18 @@ def test_a_runtime_that_hangs_twice_needs_a_restart(talking: FakeBoard, model: P
 
 
 def test_what_reports_is_not_hanging(talking: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(talking, model, slow=0.4)
-    with closing(runtime):
+    with opened(talking, model, slow=0.4) as runtime:
         # each inference is in time, all together are not
         result = runtime.run([BoardInput(IMAGE)], loops=5, seconds=1.5)
     assert len(result.wall_us) == 5
 
 
 def test_a_board_that_goes_while_it_runs_is_lost(talking: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(talking, model, slow=0.05)
 
     def pull(_progress: RunProgress) -> None:
         talking.pull_cable()
 
-    with closing(runtime), pytest.raises(DeviceLostError):
+    with opened(talking, model, slow=0.05) as runtime, pytest.raises(DeviceLostError):
         runtime.run([BoardInput(IMAGE)], loops=10_000, progress=pull)
     assert len(talking.talks) == 1, "a run is never repeated"
 
@@ -164,8 +158,7 @@ def test_a_board_that_goes_while_a_file_is_pushed_is_lost(
     board.gone, board.before_push = False, lambda _target: None
     for run in find_folder(board).runs():
         os.utime(find_folder(board).at(run), (0, 0))
-    runtime, _found = opened(board, model)
-    with closing(runtime):
+    with opened(board, model) as runtime:
         assert runtime.run([BoardInput(IMAGE)]).outputs[0].array[0, 0] == TOTAL
 
 
@@ -185,8 +178,7 @@ def test_a_board_without_an_agent_is_told_before_anything_is_pushed(board: FakeB
 
 
 def test_two_users_of_this_machine_are_told_apart(board: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(board, model)
-    with closing(runtime):
+    with opened(board, model) as runtime:
         with pytest.raises(DeviceError, match="is in use"):
             BoardRuntime(board, fake_agent())
         assert runtime.run([BoardInput(IMAGE)]).outputs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import tracemalloc
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +92,7 @@ def test_lies_about_outputs_are_not_followed(talking: FakeBoard, model: Path) ->
     pulled: list[str] = []
     talking.pull = lambda source, *_more, **_: pulled.append(source)  # type: ignore[method-assign]
     answers = [ran(outputs=lie) for lie in lies]
-    runtime, _found = opened(talking, model, in_turn={"run": answers})
-    with closing(runtime):
+    with opened(talking, model, in_turn={"run": answers}) as runtime:
         for _ in lies:
             with pytest.raises(DeviceError, match="cannot be used"):
                 runtime.run([BoardInput(IMAGE)])
@@ -113,8 +111,7 @@ def test_lies_about_times_are_not_believed(talking: FakeBoard, model: Path) -> N
         {"perf": 7},
     ]
     answers = [ran(**lie) for lie in lies]
-    runtime, _found = opened(talking, model, in_turn={"run": answers})
-    with closing(runtime):
+    with opened(talking, model, in_turn={"run": answers}) as runtime:
         for _ in lies:
             with pytest.raises(DeviceError, match="cannot be used"):
                 runtime.run([BoardInput(IMAGE)], outputs=False)
@@ -128,8 +125,7 @@ def test_an_output_of_another_size_than_told_is_not_read(talking: FakeBoard, mod
         target.write_bytes(target.read_bytes()[:-1])
 
     talking.pull = pull  # type: ignore[method-assign]
-    runtime, _found = opened(talking, model)
-    with closing(runtime), pytest.raises(DeviceError, match="has not 16 bytes"):
+    with opened(talking, model) as runtime, pytest.raises(DeviceError, match="has not 16 bytes"):
         runtime.run([BoardInput(IMAGE)])
 
 
@@ -140,16 +136,20 @@ def test_an_output_of_another_size_than_told_is_not_read(talking: FakeBoard, mod
 def test_lies_about_progress_end_the_run(
     talking: FakeBoard, model: Path, message: dict[str, Any]
 ) -> None:
-    runtime, _found = opened(talking, model, progress={"run": [message]})
-    with closing(runtime), pytest.raises(DeviceError, match="cannot be used"):
+    with (
+        opened(talking, model, progress={"run": [message]}) as runtime,
+        pytest.raises(DeviceError, match="cannot be used"),
+    ):
         runtime.run([BoardInput(IMAGE)], progress=lambda _: None)
 
 
 def test_a_line_without_an_end_takes_no_memory(talking: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(talking, model, shout={"run": 64 << 20})
     tracemalloc.start()
     try:
-        with closing(runtime), pytest.raises(DeviceError, match="a line is too long"):
+        with (
+            opened(talking, model, shout={"run": 64 << 20}) as runtime,
+            pytest.raises(DeviceError, match="a line is too long"),
+        ):
             runtime.run([BoardInput(IMAGE)])
         assert tracemalloc.get_traced_memory()[1] < 3 << 20
     finally:
@@ -164,10 +164,12 @@ def test_messages_without_an_end_are_refused(talking: FakeBoard, model: Path) ->
         nonlocal heard
         heard += 1
 
-    runtime, _found = opened(talking, model, progress={"run": [progress] * 50_000})
     tracemalloc.start()
     try:
-        with closing(runtime), pytest.raises(DeviceError, match="are too many"):
+        with (
+            opened(talking, model, progress={"run": [progress] * 50_000}) as runtime,
+            pytest.raises(DeviceError, match="are too many"),
+        ):
             runtime.run([BoardInput(IMAGE)], progress=hear)
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
@@ -181,8 +183,10 @@ def test_large_messages_are_refused(
     monkeypatch.setattr("engine.devices.board.live_agent._BYTES", 1 << 20)
     monkeypatch.setattr("engine.devices.board.live_agent._BYTES_A_SECOND", 0)
     progress = {"done": 0, "total": 1, "wall_us": [], "beside": "x" * (1 << 16)}
-    runtime, _found = opened(talking, model, progress={"run": [progress] * 40})
-    with closing(runtime), pytest.raises(DeviceError, match="are too many"):
+    with (
+        opened(talking, model, progress={"run": [progress] * 40}) as runtime,
+        pytest.raises(DeviceError, match="are too many"),
+    ):
         runtime.run([BoardInput(IMAGE)], progress=lambda _: None)
 
 
@@ -191,8 +195,7 @@ def test_a_long_run_goes_in_parts(
 ) -> None:
     monkeypatch.setattr("engine.devices.board.runtime._RUNS_OF_A_PART", 40)
     told: list[RunProgress] = []
-    runtime, _found = opened(talking, model)
-    with closing(runtime):
+    with opened(talking, model) as runtime:
         found = runtime.run([BoardInput(IMAGE)], loops=100, progress=told.append)
     assert len(found.wall_us) == len(found.run_us) == 100
     assert found.wall_us[38:42] == (138, 139, 100, 101)  # what it answers begins anew

@@ -53,23 +53,21 @@ def test_a_model_runs_and_is_measured(board: FakeBoard, model: Path) -> None:
 
 def test_what_is_there_is_not_pushed_again(board: FakeBoard, model: Path) -> None:
     for _ in range(2):
-        runtime, _found = opened(board, model)
-        runtime.close()
+        opened(board, model).close()
     kinds = [name.split("-")[0] for name in board.pushed if "-" in name]
     assert sorted(kinds) == ["agent", "model"]
 
 
 def test_no_name_of_the_user_is_in_a_command(board: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(board, model)
+    runtime = opened(board, model)
     runtime.run([BoardInput(IMAGE)])
     runtime.close()
     assert not any("model.rknn" in word or "$" in word for words in board.ran for word in words)
 
 
 def test_progress_is_told_while_it_runs(talking: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(talking, model)
     told: list[RunProgress] = []
-    with closing(runtime):
+    with opened(talking, model) as runtime:
         runtime.run([BoardInput(IMAGE)], loops=3, progress=told.append)
     assert [each.done for each in told] == [1, 2, 3]
     assert [time for each in told for time in each.wall_us] == [100, 101, 102]
@@ -87,8 +85,7 @@ def test_files_are_read_and_watched(board: FakeBoard, tmp_path: Path) -> None:
 
 
 def test_who_looks_no_more_can_ask_again(board: FakeBoard, model: Path, tmp_path: Path) -> None:
-    runtime, _found = opened(board, model)
-    with closing(runtime):
+    with opened(board, model) as runtime:
         watched = runtime.watch([str(tmp_path)], interval=0.01)
         next(watched)
         watched.close()
@@ -96,8 +93,10 @@ def test_who_looks_no_more_can_ask_again(board: FakeBoard, model: Path, tmp_path
 
 
 def test_one_that_only_reads_may_be_beside_one_that_runs(board: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(board, model)
-    with closing(runtime), BoardRuntime(board, fake_agent(), alone=False) as watching:
+    with (
+        opened(board, model) as runtime,
+        BoardRuntime(board, fake_agent(), alone=False) as watching,
+    ):
         assert watching.read(["/proc/version"])["/proc/version"]
         with pytest.raises(UsageError, match="only reads"):
             watching.open(model)
@@ -105,7 +104,7 @@ def test_one_that_only_reads_may_be_beside_one_that_runs(board: FakeBoard, model
 
 
 def test_after_its_close_nothing_is_asked(board: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(board, model)
+    runtime = opened(board, model)
     runtime.close()
     runtime.close()
     assert runtime.opened is None
@@ -145,8 +144,7 @@ MISFITS = [
 
 
 def test_inputs_that_do_not_fit_are_not_sent(talking: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(talking, model)
-    with closing(runtime):
+    with opened(talking, model) as runtime:
         before = len(talking.pushed)
         for given, words in MISFITS:
             with pytest.raises(UsageError, match=words):
@@ -158,16 +156,14 @@ def test_inputs_that_do_not_fit_are_not_sent(talking: FakeBoard, model: Path) ->
 
 def test_the_bytes_that_are_sent_are_those_of_the_array(talking: FakeBoard, model: Path) -> None:
     sent: list[bytes] = []
-
-    runtime, _found = opened(talking, model)
-    original = talking.push
+    original, runtime = talking.push, opened(talking, model)
 
     def push(source: Path, target: str, **more: Any) -> None:
         sent.append(source.read_bytes())
         original(source, target, **more)
 
     talking.push = push  # type: ignore[method-assign]
-    with closing(runtime):
+    with runtime:
         runtime.run([BoardInput(IMAGE)])
         runtime.run([BoardInput(IMAGE.transpose(0, 3, 1, 2), layout="NCHW")])
         runtime.run([BoardInput(IMAGE.astype(">f4"))])
@@ -179,8 +175,7 @@ def test_the_bytes_that_are_sent_are_those_of_the_array(talking: FakeBoard, mode
 
 
 def test_numbers_that_make_no_sense_are_refused(talking: FakeBoard, model: Path) -> None:
-    runtime, _found = opened(talking, model)
-    with closing(runtime):
+    with opened(talking, model) as runtime:
         for loops in (0, -1, 100_001):
             with pytest.raises(UsageError, match="loops is"):
                 runtime.run([BoardInput(IMAGE)], loops=loops)

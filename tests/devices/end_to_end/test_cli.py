@@ -70,7 +70,7 @@ def test_run(stand: Stand, digit: np.ndarray, digit_file: Path, tmp_path: Path) 
     for output, values in zip(saved, expected.values(), strict=True):
         np.testing.assert_array_equal(output, values)
     asked = {"path": str(stand.container), "inputs": [str(digit_file)]}
-    outputs = simulate(asked, NullReporter())["outputs"]
+    outputs = json.loads(json.dumps(simulate(asked, NullReporter())["outputs"]))
     assert found["outputs"] == [{**output, "label": "emulated"} for output in outputs]
     check_layers(stand, found)
     assert found["milliseconds"] > 0

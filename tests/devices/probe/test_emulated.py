@@ -82,17 +82,6 @@ def test_an_emulated_board_from_end_to_end(
 
 
 @pytest.mark.long
-def test_what_changes_is_seen_at_the_next_look(board: Boards) -> None:
-    made = board("rk3588")
-    way = AdbTransport.open(made.address)
-    for clock, load in ((300_000_000, (1, 2, 3)), (1_000_000_000, (97, 98, 99))):
-        made.set_frequency(clock)
-        made.set_load(load)
-        state = read_state(way, "rk3588")
-        assert (state.npu_clock, state.npu_load) == (clock, tuple(map(float, load)))
-
-
-@pytest.mark.long
 def test_a_board_with_old_software_and_a_board_without(board: Boards, tmp_path: Path) -> None:
     old = Software(runtime_version="1.4.0", server_version="1.4.0", server_runs=False)
     way = AdbTransport.open(board("rk3588", software=old).address)
@@ -168,14 +157,3 @@ def test_the_agent_reads_what_the_state_is_made_of(board: Boards, chip: str) -> 
         assert state.memory is not None
         assert replace(state, missing=()) == replace(alone, missing=())
         assert {name for name, _ in state.missing} == {name for name, _ in alone.missing}
-
-
-@pytest.mark.long
-def test_what_a_board_says_of_itself_is_made_safe(board: Boards, tmp_path: Path) -> None:
-    made = board("rk3588", serial="\x1b[2J$(reboot)\u202e")
-    way = AdbTransport.open(made.address)
-    identity = identify(way)
-    assert identity.serial == "[2J$(reboot)"
-    assert not any("reboot" in event for event in made.events)
-    for check in diagnose(way, proc=tmp_path):
-        assert "\x1b" not in check.found + check.remedy

@@ -89,25 +89,6 @@ def test_what_the_emulator_was_given_appears(board: Boards, chip: str, tmp_path:
 
 
 @pytest.mark.adb
-def test_two_boards_at_once_and_a_cable_that_is_pulled(board: Boards) -> None:
-    one, two = board("rk3588"), board("rk1808")
-    with watching(WatchParams((one.address, two.address), hertz=10)) as heard:
-        hears(heard, lambda: heard.answered(one.address) and heard.answered(two.address), "both")
-        one.unplug()
-        hears(heard, lambda: heard.problems(one.address), "it was lost")
-        seen = len(heard.answered(two.address))
-        hears(heard, lambda: len(heard.answered(two.address)) > seen + 2, "the other goes on")
-        one.replug()
-        seen = len(heard.answered(one.address))
-        hears(heard, lambda: len(heard.answered(one.address)) > seen + 2, "it is back")
-        assert len(heard.boards(one.address)) == 2
-    assert heard.problems(one.address)[0].problem.endswith("Tried again in 1 s.")
-    assert not heard.problems(two.address)
-    assert heard.result is not None
-    assert [board.facts.chip for board in heard.result.boards] == ["rk3588", "rk1808"]
-
-
-@pytest.mark.adb
 @pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
 def test_cancelling_leaves_nothing_on_the_board(board: Boards, chip: str) -> None:
     made = board(chip)
