@@ -31,7 +31,8 @@ def here(request: pytest.FixtureRequest, own_home: Path, tmp_path: Path) -> Iter
 
 
 def test_this_machine_is_examined(here: Transport, tmp_path: Path) -> None:
-    found = {check.name: check for check in diagnose(here, ModelFacts(size=1 << 20), proc=tmp_path)}
+    model = ModelFacts(size=1 << 20)
+    found = {check.name: check for check in diagnose(here, model=model, proc=tmp_path)}
     assert set(found) == set(STEPS)
     assert (found["transport"].state, found["agent"].state) == ("ok", "ok")
     assert "free in" in found["room"].found
