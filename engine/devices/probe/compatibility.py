@@ -66,21 +66,19 @@ class Toolkit1:
     source: str
 
 
+def _rows(name: str) -> list[dict[str, str]]:
+    """The rows of a data file."""
+    data = resources.files("engine.devices.probe").joinpath("data", name)
+    return list(csv.DictReader(data.read_text("utf-8").splitlines()))
+
+
 @cache
 def toolkit1_table() -> tuple[Toolkit1, ...]:
     """All rows of the data file, oldest toolkit first."""
-    text = (
-        resources.files("engine.devices.probe").joinpath("data", "toolkit1.csv").read_text("utf-8")
-    )
+    parts = ("toolkit", "server", "driver", "runtime")
     return tuple(
-        Toolkit1(
-            toolkit=_version(row["toolkit"]),
-            server=_version(row["server"]),
-            driver=_version(row["driver"]),
-            runtime=_version(row["runtime"]),
-            source=row["source"],
-        )
-        for row in csv.DictReader(text.splitlines())
+        Toolkit1(*(_version(row[part]) for part in parts), source=row["source"])
+        for row in _rows("toolkit1.csv")
     )
 
 
@@ -91,13 +89,8 @@ def container_table() -> Mapping[tuple[str, int], tuple[tuple[Version, bool], ..
     Name of the library and version of a file's container -> whether each release loads it, oldest
     first.
     """
-    text = (
-        resources.files("engine.devices.probe")
-        .joinpath("data", "containers.csv")
-        .read_text("utf-8")
-    )
     table: dict[tuple[str, int], list[tuple[Version, bool]]] = {}
-    for row in csv.DictReader(text.splitlines()):
+    for row in _rows("containers.csv"):
         key = (row["library"], int(row["container"]))
         table.setdefault(key, []).append((_version(row["version"]), row["loads"] == "yes"))
     return {key: tuple(sorted(rows)) for key, rows in table.items()}
@@ -130,11 +123,12 @@ def required_by_toolkit1(toolkit: Version) -> Toolkit1 | None:
 
 @dataclass(frozen=True)
 class _Rule:
-    """What something asks of a component of generation 2's software.
+    """What something asks of a component of generation 2's software, on one occasion.
 
     Sources: [RKNN-T2 2.3.0, 2.7 and 2.10] and the vendor's release notes.
     """
 
+    occasion: str
     code: str
     component: str
     least: str
@@ -143,24 +137,14 @@ class _Rule:
 
 
 _DYNAMIC = "Models with several sets of input shapes need"
-_RULES = {
-    "dynamic": (
-        _Rule("runtime-dynamic", "runtime", "1.5.0", _DYNAMIC, "error"),
-        _Rule("server-dynamic", "server", "1.5.0", _DYNAMIC, "warning"),
-    ),
-    "large": (
-        _Rule(
-            "server-large", "server", "2.0.0b0", "Models larger than 2 GiB need", "warning"
-        ),
-    ),
-    "mini": (
-        _Rule("server-mini", "server", "2.1.0", "RV1103 and RV1106 need", "warning"),
-    ),
-    "memory": (
-        _Rule("driver-memory", "driver", "0.9.4", "eval_memory needs", "warning"),
-    ),
-}  # fmt: skip
-"""Occasion -> what it needs. A server that is too old disturbs only who goes through it."""
+_RULES = (
+    _Rule("dynamic", "runtime-dynamic", "runtime", "1.5.0", _DYNAMIC, "error"),
+    _Rule("dynamic", "server-dynamic", "server", "1.5.0", _DYNAMIC, "warning"),
+    _Rule("large", "server-large", "server", "2.0.0b0", "Models larger than 2 GiB need", "warning"),
+    _Rule("mini", "server-mini", "server", "2.1.0", "RV1103 and RV1106 need", "warning"),
+    _Rule("memory", "driver-memory", "driver", "0.9.4", "eval_memory needs", "warning"),
+)
+"""A server that is too old disturbs only who goes through it."""
 
 
 def match(versions: Versions, model: ModelFacts | None, chip: str | None) -> tuple[Finding, ...]:
@@ -226,10 +210,8 @@ def _versions_for(
     if generation == 2 and versions.runtime is not None and versions.runtime.version:
         yield from _runtime_for(versions.runtime, versions.runtime.version, model, toolkit)
     if generation == 2:
-        occasions = ["dynamic"] if model.dynamic else []
-        occasions += ["large"] if model.size > LARGE else []
-        for occasion in occasions:
-            yield from _by_rules(versions, occasion)
+        occasions = ["dynamic"] * model.dynamic + ["large"] * (model.size > LARGE)
+        yield from _by_rules(versions, *occasions)
 
 
 def _runtime_for(
@@ -288,16 +270,12 @@ def _generation_1(versions: Versions, toolkit: Version) -> Iterator[Finding]:
             )
 
 
-def _by_rules(versions: Versions, occasion: str) -> Iterator[Finding]:
-    components = {
-        "runtime": versions.runtime,
-        "server": versions.server,
-        "driver": versions.driver,
-    }
-    for rule in _RULES[occasion]:
-        component = components[rule.component]
-        least = _version(rule.least)
-        if component is not None and component.version and component.version < least:
+def _by_rules(versions: Versions, *occasions: str) -> Iterator[Finding]:
+    for rule in _RULES:
+        component: Component | None = getattr(versions, rule.component)
+        if rule.occasion not in occasions or component is None or not component.version:
+            continue
+        if component.version < _version(rule.least):
             yield Finding(
                 rule.code,
                 rule.severity,

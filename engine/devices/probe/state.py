@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from engine.base.errors import DeviceStorageError
 from engine.base.text import sanitize
@@ -95,43 +96,39 @@ def parse(
         reasons: path -> what the system said where a file could not be read.
     """
     seen = _Seen(values, reasons or {})
-    load = _load(seen)
-    clock = _npu_clock(seen)
-    governor = _npu_text(seen, "governor")
-    ddr = _number(values.get(_DDR), 1) or _summary_clock(values.get(_CLOCKS))
-    cpu = tuple(_cpu_clocks(values))
-    temperatures = tuple(_temperatures(values))
-    memory = _memory(values.get(_MEMINFO))
-    npu_paths = [f"{_DEVFREQ}/*npu*/cur_freq", *_NO_DEVFREQ.values()]
+    node = f"{_DEVFREQ}/*npu*"
+    told: dict[str, Any] = {}
     missing: dict[str, str] = {}
-    if load is None:
-        generation_1 = _generation(chip) == 1
-        missing["npu_load"] = (
-            "the driver of this chip tells no load" if generation_1 else seen.why(_LOADS)
-        )
-    apart = "the NPU is a chip of its own" if chip == "rk3399pro" else ""
-    if clock is None:
-        missing["npu_clock"] = apart or seen.why(npu_paths)
-    if governor is None:
-        missing["npu_governor"] = apart or seen.why([f"{_DEVFREQ}/*npu*/governor"])
-    if ddr is None:
-        missing["ddr_clock"] = seen.why([_DDR, _CLOCKS])
-    if not cpu:
-        missing["cpu_clocks"] = seen.why([f"{_CPUFREQ}/policy*/scaling_cur_freq"])
-    if not temperatures:
-        missing["temperatures"] = seen.why([f"{_THERMAL}/thermal_zone*/temp"])
-    if memory is None:
-        missing["memory"] = seen.why([_MEMINFO])
-    return BoardState(
-        npu_load=load,
-        npu_clock=clock,
-        npu_governor=governor,
-        ddr_clock=ddr,
-        cpu_clocks=cpu or None,
-        temperatures=temperatures or None,
-        memory=memory,
-        missing=tuple(missing.items()),
-    )
+    for name, value, paths in (
+        ("npu_load", _load(seen), _LOADS),
+        ("npu_clock", _npu_clock(seen), (f"{node}/cur_freq", *_NO_DEVFREQ.values())),
+        ("npu_governor", _npu_text(seen, "governor"), (f"{node}/governor",)),
+        (
+            "ddr_clock",
+            _number(values.get(_DDR), 1) or _summary_clock(values.get(_CLOCKS)),
+            (_DDR, _CLOCKS),
+        ),
+        (
+            "cpu_clocks",
+            tuple(_cpu_clocks(values)) or None,
+            (f"{_CPUFREQ}/policy*/scaling_cur_freq",),
+        ),
+        ("temperatures", tuple(_temperatures(values)) or None, (f"{_THERMAL}/thermal_zone*/temp",)),
+        ("memory", _memory(values.get(_MEMINFO)), (_MEMINFO,)),
+    ):
+        told[name] = value
+        if value is None:
+            missing[name] = _never(name, chip) or seen.why(paths)
+    return BoardState(**told, missing=tuple(missing.items()))
+
+
+def _never(name: str, chip: str | None) -> str:
+    """Why no board of a chip tells something; empty where it may."""
+    if name == "npu_load" and _generation(chip) == 1:
+        return "the driver of this chip tells no load"
+    if name in ("npu_clock", "npu_governor") and chip == "rk3399pro":
+        return "the NPU is a chip of its own"
+    return ""
 
 
 class _Seen:
