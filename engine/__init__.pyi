@@ -71,8 +71,8 @@ from engine.base.text import visible as visible
 from engine.base.version import __version__ as __version__
 from engine.base.version import install_line as install_line
 from engine.base.version import requirements as requirements
-from engine.devices.agent.build import AGENT_TARGETS as AGENT_TARGETS
-from engine.devices.agent.build import build_agent as build_agent
+from engine.devices.agent.built import AGENT_TARGETS as AGENT_TARGETS
+from engine.devices.agent.built import build_agent as build_agent
 from engine.devices.emulated import EMULATED_CHIPS as EMULATED_CHIPS
 from engine.devices.emulated import emulate as emulate
 from engine.facts import chips as chips

@@ -22,8 +22,7 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
-from engine.devices.agent.build import AGENT_TARGETS, SOURCES, build_agent
-from engine.devices.agent.built import PREBUILT
+from engine.devices.agent.built import AGENT_TARGETS, PREBUILT, SOURCES, build_agent
 
 ZIG = "0.14.1"
 MANIFEST = "agents.json"

@@ -18,7 +18,7 @@ from engine.devices.address import Address
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput, TensorAttributes, zero_input
-from engine.devices.choose import open_board
+from engine.devices.connected import open_board
 from engine.devices.measure.benchmark import core_problem
 from engine.devices.measure.benchmark_runs import fix_clocks_of, state_by_agent
 from engine.devices.measure.conditions import Reading

@@ -357,7 +357,7 @@ def model_on_board(path: str, target: Any, device_id: Any) -> bytes:
         DeviceError: the board is not there, or has no such file.
     """
     from engine.base.leftovers import owned_folder
-    from engine.devices.choose import open_board
+    from engine.devices.connected import open_board
 
     if target is None:
         raise UsageError(

@@ -31,7 +31,7 @@ from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput, BoardOutput, TensorAttributes
-from engine.devices.choose import choose, open_board
+from engine.devices.connected import choose, open_board
 from engine.devices.probe.identify import identify
 from engine.devices.transports import reach
 from engine.graph.execute import fused_roundings

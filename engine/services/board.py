@@ -39,7 +39,7 @@ from engine.wire.monitor import MONITOR_REPLAY, MONITOR_WATCH, Monitored, Replay
 @answers(BOARD_ABOUT)
 def about(params: AboutParams) -> About:
     """What a board is and does now, and whether a model fits it."""
-    from engine.devices.run.about import about_board
+    from engine.devices.doctor.examine import about_board
 
     return about_board(params)
 
@@ -47,7 +47,7 @@ def about(params: AboutParams) -> About:
 @runs(BOARD_RUN)
 def run(params: RunParams, reporter: Reporter) -> Ran:
     """Run one sample on a board."""
-    from engine.devices.run.run import run_on_board
+    from engine.devices.run.on_board import run_on_board
     from engine.devices.toolkit.board import toolkit_address
     from engine.devices.toolkit.jobs import run_by_job
     from engine.services.board_models import model_source
@@ -62,7 +62,7 @@ def run(params: RunParams, reporter: Reporter) -> Ran:
 @runs(BOARD_LIVE)
 def live(params: LiveParams, reporter: Reporter) -> Lived:
     """Run a sample with its layers timed again and again, until the job is stopped."""
-    from engine.devices.run.live import run_live
+    from engine.devices.run.on_board import run_live
     from engine.services.board_models import model_source
 
     return run_live(params, model_source(params, params.build, reporter), reporter)
@@ -71,7 +71,7 @@ def live(params: LiveParams, reporter: Reporter) -> Lived:
 @runs(BOARD_MEMORY)
 def memory(params: MemoryParams, reporter: Reporter) -> MemoryReport:
     """What a model takes on a board."""
-    from engine.devices.run.loaded import memory_on_board
+    from engine.devices.run.on_board import memory_on_board
     from engine.devices.toolkit.board import toolkit_address
     from engine.devices.toolkit.jobs import memory_by_job, with_allocations
     from engine.services.board_models import model_source

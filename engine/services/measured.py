@@ -43,6 +43,6 @@ def compare(params: RunPair) -> RunsCompared:
         UsageError: there is no such run, or it is damaged.
     """
     from engine.devices.measure.history import load_run
-    from engine.devices.measure.run_comparison import compare_runs
+    from engine.devices.measure.measured_run import compare_runs
 
     return compare_runs(load_run(params.first), load_run(params.second))

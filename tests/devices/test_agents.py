@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import DeviceError
-from engine.devices.agent.build import build_agent
-from engine.devices.agent.built import PREBUILT, TARGETS, VARIABLE, agent_folder
+from engine.devices.agent.built import PREBUILT, TARGETS, VARIABLE, agent_folder, build_agent
 from engine.devices.board.program import board_processors, find_agent
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.doctor.diagnose import diagnose
-from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
+from engine.devices.probe.reading import HEAD, Elf, program_interpreter, read_elf
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.wire.doctor import Check
 from rknntui_emulator.runtime.build import compiler

@@ -20,8 +20,8 @@ from engine.devices.board.layout import (
     model_name,
     new_run_name,
 )
-from engine.devices.probe.elf import Elf, read_elf
 from engine.devices.probe.libraries import usable_libraries
+from engine.devices.probe.reading import Elf, read_elf
 from engine.devices.transport import Completed
 from tests.devices.fake_board import ELF, ELF_ARM, FakeBoard
 

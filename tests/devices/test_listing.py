@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.api.platforms import list_devices
-from engine.devices.listing import BOTH_MODES, Device, poll
+from engine.devices.listing import BOTH_MODES, Device, poll, usb_devices
 from engine.devices.transports.adb.server import AdbServer
-from engine.devices.usb import usb_devices
 from tests.devices.adb.stand_in import StandIn, fail, okay
 from tests.devices.adb.test_states import LIST
 from tests.safety import PATIENCE

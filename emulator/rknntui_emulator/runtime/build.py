@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.base.errors import DeviceError
-from engine.devices.agent.build import SOURCES as _SHARED
+from engine.devices.agent.built import SOURCES as _SHARED
 
 Kind = Literal["librknnrt.so", "librknnmrt.so", "librknn_runtime.so"]
 

@@ -11,8 +11,7 @@ from engine.base.errors import DeviceError
 from engine.base.text import sanitize
 from engine.devices.agent.built import TARGETS, BuiltAgent, agent_folder, find_built, target_of
 from engine.devices.board.layout import agent_name
-from engine.devices.probe.elf import HEAD, Elf, read_elf
-from engine.devices.probe.reading import elf_of, first_line, output
+from engine.devices.probe.reading import HEAD, Elf, elf_of, first_line, output, read_elf
 from engine.devices.transport import UNREACHABLE, Transport
 
 # a shell may be a script, as on emulated boards

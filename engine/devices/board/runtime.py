@@ -19,12 +19,12 @@ from engine.base.errors import (
 )
 from engine.base.files import sha256_of
 from engine.base.plain import JsonObject
+from engine.devices.board.agents import Step
 from engine.devices.board.answers import emulated_refusal, long_text, number, text, times
 from engine.devices.board.exchange import OUTPUTS, receive_outputs, send_inputs
 from engine.devices.board.files import BoardFiles, Watched
 from engine.devices.board.layout import model_name
 from engine.devices.board.model_file import ModelFile, model_file, require_fit
-from engine.devices.board.one_shot import Step
 from engine.devices.board.results import (
     ClocksChanged,
     DeviceMemory,

@@ -25,11 +25,10 @@ from engine.base.leftovers import let_go, make_owned
 from engine.base.peers.far import Message
 from engine.base.peers.near import LOOK_SECONDS
 from engine.base.plain import JsonObject
+from engine.devices.board.agents import LiveAgent, OneShotAgent, Step
 from engine.devices.board.answers import mapping
 from engine.devices.board.claims import claimed, put_record, require_alone
 from engine.devices.board.layout import BoardFolder, find_folder, new_run_name
-from engine.devices.board.live_agent import LiveAgent
-from engine.devices.board.one_shot import OneShotAgent, Step
 from engine.devices.board.program import AgentProgram, find_agent
 from engine.devices.transport import Moved, Transport
 

@@ -19,8 +19,12 @@ from engine.base.errors import (
 from engine.base.text import sanitize
 from engine.devices.board.program import find_agent
 from engine.devices.doctor.case import Case, TestTensor
-from engine.devices.doctor.device_files import device_files
-from engine.devices.doctor.resource_checks import check_conflicts, check_memory, check_room
+from engine.devices.doctor.resource_checks import (
+    check_conflicts,
+    check_memory,
+    check_room,
+    device_files,
+)
 from engine.devices.doctor.software_checks import (
     check_driver,
     check_recipe,

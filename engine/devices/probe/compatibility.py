@@ -77,7 +77,7 @@ def toolkit1_table() -> tuple[Toolkit1, ...]:
     """All rows of the data file, oldest toolkit first."""
     parts = ("toolkit", "server", "driver", "runtime")
     return tuple(
-        Toolkit1(*(_version(row[part]) for part in parts), source=row["source"])
+        Toolkit1(**{part: _version(row[part]) for part in parts}, source=row["source"])
         for row in _rows("toolkit1.csv")
     )
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from engine.base.text import sanitize
-from engine.devices.probe.elf import Elf
-from engine.devices.probe.reading import elf_of, first_line, output, read_bytes, read_text
+from engine.devices.probe.reading import Elf, elf_of, first_line, output, read_bytes, read_text
 from engine.devices.transport import Transport
 from engine.facts import chip, chips
 from engine.wire.board import BoardFacts

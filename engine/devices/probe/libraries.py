@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 
 from engine.base.errors import DeviceStorageError, RuntimeLibraryError
-from engine.devices.probe.elf import HEAD, Elf, read_elf
-from engine.devices.probe.reading import read_bytes
+from engine.devices.probe.reading import HEAD, Elf, read_bytes, read_elf
 from engine.devices.transport import Transport
 
 _FOLDERS = (

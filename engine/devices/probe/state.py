@@ -17,8 +17,7 @@ from typing import Any
 from engine.base.errors import DeviceStorageError
 from engine.base.text import sanitize
 from engine.devices.probe.clocks import chip_clocks
-from engine.devices.probe.reading import ATTRIBUTE_LIMIT, first_line, ran
-from engine.devices.probe.together import read_together
+from engine.devices.probe.reading import ATTRIBUTE_LIMIT, first_line, ran, read_together
 from engine.devices.probe.versions import MINI_CHIPS
 from engine.devices.transport import UNREACHABLE, Transport
 from engine.facts import chip as chip_facts

@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.base.errors import UsageError
 from engine.base.events import LogLine, Reporter, StageFinished, StageStarted
 from engine.devices.address import Address
-from engine.devices.choose import choose
+from engine.devices.connected import choose
 from engine.devices.transports import reach as reach_board
 from engine.devices.watch.board_watch import BoardWatch, Reach, Told
 from engine.devices.watch.recording import Recorder

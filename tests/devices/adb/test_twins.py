@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.base.errors import DeviceError, UsageError
-from engine.devices.choose import choose
+from engine.devices.connected import choose
 from engine.devices.transports import reach
 from engine.devices.transports.adb.states import UDEV_RULE
 from tests.devices.adb.stand_in import StandIn, fail, okay

@@ -15,7 +15,7 @@ import pytest
 from engine.base.peers.child import Child
 from engine.base.peers.far import Message
 from engine.base.peers.near import Call
-from engine.devices.agent.build import SOURCES as NATIVE
+from engine.devices.agent.built import SOURCES as NATIVE
 from engine.devices.measure.perf_report import PerfRow
 from rknntui_emulator.runtime.answers import (
     Answers,

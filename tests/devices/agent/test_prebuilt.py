@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from engine.devices.agent.built import PREBUILT, TARGETS, agent_folder, find_built
-from engine.devices.probe.elf import HEAD, program_interpreter, read_elf
+from engine.devices.probe.reading import HEAD, program_interpreter, read_elf
 from scripts.make_agents import MANIFEST, UCLIBC, ZIG, sources_digest
 from tests.safety import PATIENCE
 

@@ -180,8 +180,8 @@ def test_messages_without_an_end_are_refused(talking: FakeBoard, model: Path) ->
 def test_large_messages_are_refused(
     talking: FakeBoard, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.devices.board.live_agent._BYTES", 1 << 20)
-    monkeypatch.setattr("engine.devices.board.live_agent._BYTES_A_SECOND", 0)
+    monkeypatch.setattr("engine.devices.board.agents._BYTES", 1 << 20)
+    monkeypatch.setattr("engine.devices.board.agents._BYTES_A_SECOND", 0)
     progress = {"done": 0, "total": 1, "wall_us": [], "beside": "x" * (1 << 16)}
     with (
         opened(talking, model, progress={"run": [progress] * 40}) as runtime,

@@ -22,9 +22,8 @@ from engine.devices.measure.history import (
 )
 from engine.devices.measure.layer_times import read_layer_times
 from engine.devices.measure.measured import memory_use
-from engine.devices.measure.measured_run import LayerTable, MeasuredRun
+from engine.devices.measure.measured_run import LayerTable, MeasuredRun, compare_runs
 from engine.devices.measure.perf_text import parse_perf_text
-from engine.devices.measure.run_comparison import compare_runs
 from engine.graph.layers import Layer, LayerMap
 from engine.wire.devices import LayerTime
 from engine.wire.measured import Conditions, KeptRun

@@ -15,8 +15,8 @@ from engine.base.errors import (
     RuntimeLibraryError,
 )
 from engine.devices.doctor.case import copy_command, shell_command
-from engine.devices.doctor.device_files import parse_listing, parse_user
 from engine.devices.doctor.diagnose import STEPS, diagnose
+from engine.devices.doctor.resource_checks import parse_listing, parse_user
 from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.identify import EMULATED_MARK
 from engine.devices.probe.state import read_state

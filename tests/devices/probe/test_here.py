@@ -11,8 +11,8 @@ import pytest
 
 from engine.devices.doctor.diagnose import STEPS, diagnose
 from engine.devices.probe.compatibility import ModelFacts
-from engine.devices.probe.elf import read_elf
 from engine.devices.probe.identify import identify
+from engine.devices.probe.reading import read_elf
 from engine.devices.probe.state import read_state
 from engine.devices.probe.versions import read_versions
 from engine.devices.transport import Transport

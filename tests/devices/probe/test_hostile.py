@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.base.text import sanitize
-from engine.devices.doctor.device_files import parse_listing, parse_user
 from engine.devices.doctor.diagnose import STEPS, diagnose
+from engine.devices.doctor.resource_checks import parse_listing, parse_user
 from engine.devices.probe.clocks import clock_paths, clock_plan
 from engine.devices.probe.compatibility import ModelFacts, match
 from engine.devices.probe.identify import chip_of, identify, system_name

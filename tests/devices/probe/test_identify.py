@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.base.errors import DeviceLostError
-from engine.devices.probe.elf import Elf
 from engine.devices.probe.identify import EMULATED_MARK, OTHER_NAMES, chip_of, identify, system_name
+from engine.devices.probe.reading import Elf
 from engine.facts import chips
 from tests.devices.probe.boards import ELF_ARM, ELF_ARM64, Board, android, rk1808, rk3588
 

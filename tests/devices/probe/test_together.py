@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import DeviceLostError
+from engine.devices.probe.reading import read_together
 from engine.devices.probe.state import StateReader, read_state
-from engine.devices.probe.together import read_together
 from engine.devices.transport import Completed
 from engine.devices.transports.local import LocalTransport
 from tests.devices.probe.boards import Board, rk1808, rk3588

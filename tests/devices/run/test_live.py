@@ -12,7 +12,7 @@ from engine.base.errors import JobCancelledError, UsageError
 from engine.base.events import CallbackReporter, Event, NullReporter
 from engine.devices.board.layout import find_folder
 from engine.devices.model_source import ModelSource
-from engine.devices.run.live import run_live
+from engine.devices.run.on_board import run_live
 from engine.wire.board import LIVE_LOOK, LiveLook, LiveParams
 from tests.devices.known_model import IMAGE
 from tests.devices.run.conftest import MakeBoard
@@ -69,7 +69,7 @@ def test_runs_that_nobody_ends_end_by_themselves(
     here: MakeBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here()
-    monkeypatch.setattr("engine.devices.run.live._LONGEST_SECONDS", 0.05)
+    monkeypatch.setattr("engine.devices.run.on_board._LONGEST_SECONDS", 0.05)
     source = ModelSource(model, layers=lambda: None)
     assert run_live(params(model, tmp_path), source, NullReporter()).runs <= 1
 

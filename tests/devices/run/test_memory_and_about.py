@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from engine.base.events import NullReporter
+from engine.devices.doctor.examine import about_board
 from engine.devices.model_source import ModelSource
-from engine.devices.run.about import about_board
-from engine.devices.run.loaded import memory_on_board
+from engine.devices.run.on_board import memory_on_board
 from engine.wire.board import AboutParams, MemoryParams, MemoryReport, VersionRow
 from rknntui_emulator.runtime.answers import TensorFacts
 from tests.container.vendor import build as vendor

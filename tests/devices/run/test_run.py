@@ -20,7 +20,7 @@ from engine.base.events import CallbackReporter, Event, NullReporter, Progress, 
 from engine.container.vendor import inspect_vendor
 from engine.devices.board.layout import find_folder
 from engine.devices.model_source import ModelSource
-from engine.devices.run.run import run_on_board
+from engine.devices.run.on_board import run_on_board
 from engine.wire.board import RunParams
 from rknntui_emulator.runtime.answers import input_digest
 from tests.container.vendor import build as vendor

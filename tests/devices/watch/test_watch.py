@@ -300,7 +300,7 @@ def test_a_watch_loads_nothing_of_models(repository: Path) -> None:
     """It has a worker of its own, and a small board little memory."""
     code = (
         "import sys, engine.services.board, engine.devices.watch.watch, "
-        "engine.devices.watch.replay; print({'numpy', 'onnx', 'onnx_ir'} & set(sys.modules))"
+        "engine.devices.watch.recording; print({'numpy', 'onnx', 'onnx_ir'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True
