@@ -7,6 +7,8 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,26 @@ class AdbServer:
         self.adb("disconnect", address)
         self.wait(address, "absent")
         self.connect(address)
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[AdbServer]:
+    """A server for the time of the block."""
+    server = AdbServer(adb_program(), home)
+    server.start()
+    yield server
+    server.stop()
+
+
+@contextmanager
+def known(server: AdbServer) -> Iterator[AdbServer]:
+    """Clients of this process find it by their environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("ADB_", "ANDROID_"))]:
+            patch.delenv(name)
+        for name, value in server.variables.items():
+            patch.setenv(name, value)
+        yield server
 
 
 def free_port() -> int:

@@ -14,8 +14,9 @@ from engine.devices.address import Address
 from rknntui_emulator.programs import LOADERS
 from rknntui_emulator.runtime.build import Kind, build, compiler
 from tests.container.vendor import build as vendor
-from tests.devices.adb_server import AdbServer, adb_program
+from tests.devices.adb_server import AdbServer, known, serving
 from tests.devices.faulty_board import FaultyBoard
+from tests.devices.ssh import server
 from tests.devices.ways import WAYS, Way, way_to
 
 Equip = Callable[[FaultyBoard], FaultyBoard]
@@ -40,16 +41,9 @@ def add_c_library(made: FaultyBoard) -> None:
 
 @pytest.fixture
 def adb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdbServer]:
-    """A server of this test alone; clients of this process find it by their environment."""
-    server = AdbServer(adb_program(), tmp_path_factory.mktemp("adb"))
-    server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith(("ADB_", "ANDROID_"))]:
-            patch.delenv(name)
-        for name, value in server.variables.items():
-            patch.setenv(name, value)
-        yield server
-    server.stop()
+    """A server of this test alone."""
+    with serving(tmp_path_factory.mktemp("adb")) as adb, known(adb):
+        yield adb
 
 
 @pytest.fixture
@@ -81,14 +75,12 @@ def ssh_board(
     emulated: Boards, own_home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SshBoards]:
     """Makes an emulated board behind a real sshd, one in a test; where it is for ``ssh``."""
-    from tests.devices.ssh.server import serving
-
     with ExitStack() as ends:
 
         def make(chip: str = "rk3588", **options: Any) -> tuple[FaultyBoard, Address]:
             made = emulated(chip, **options)
             folder = tmp_path_factory.mktemp("sshd") / "server"
-            made.sshd = ends.enter_context(serving(folder, own_home))
+            made.sshd = ends.enter_context(server.serving(folder, own_home))
             made.sshd.configure(ForceCommand=str(made.login()))
             return made, Address("ssh", "127.0.0.1", "", made.sshd.port)
 

@@ -28,6 +28,7 @@ from rknntui_emulator.sandbox import Sandbox
 from rknntui_emulator.shell import Framing, ShellService
 
 if TYPE_CHECKING:
+    from rknntui_emulator.runtime.answers import Answers
     from tests.devices.ssh.server import Sshd
 
 __all__ = ["Faults", "FaultyBoard", "Software"]
@@ -369,6 +370,16 @@ class FaultyBoard(BoardEmulator):
         It runs what is asked for on this board, in place of the machine; there is no SFTP.
         """
         return self._sandbox.login()
+
+    @property
+    def library_folder(self) -> Path:
+        """Of the runtime library, on this machine."""
+        return (self.root / self.image.library.lstrip("/")).parent
+
+    def knows(self, library: Path, known: Answers, model: Path) -> None:
+        """Give it a runtime library that answers for a model."""
+        self.image.install_runtime(library)
+        known.into(self.library_folder / "answers", model)
 
     def alive_orphans(self) -> list[int]:
         """Processes that adb started and that run on although nobody at the host listens."""

@@ -60,8 +60,7 @@ def test_the_users_agent_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = board()
-    made.image.install_runtime(libraries())
-    answers().into(made.root / "usr" / "lib" / "answers", model)
+    made.knows(libraries(), answers(), model)
     with closing(AdbTransport.open(made.address)) as transport:
 
         def check() -> Check:

@@ -10,9 +10,8 @@ import pytest
 
 from engine.api import RKNN
 from rknntui.demo import demo_folder
-from rknntui_emulator.runtime.answers import Answers, input_digest
+from rknntui_emulator.runtime.answers import input_digest
 from tests.devices.conftest import Boards, Libraries
-from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import (
     IMAGE,
     OLD_IMAGE,
@@ -27,14 +26,6 @@ from tests.devices.known_model import (
 pytestmark = [pytest.mark.adb, pytest.mark.cc]
 
 EXPECTED = (SCORES.astype(np.float32) - ZERO) * SCALE
-
-
-def ready(made: FaultyBoard, library: Path, model: Path, known: Answers) -> str:
-    """Give a board a runtime library that answers for a model; its address."""
-    made.image.install_runtime(library)
-    folder = (made.root / made.image.library.lstrip("/")).parent
-    known.into(folder / "answers", model)
-    return made.address
 
 
 @pytest.fixture
@@ -53,7 +44,8 @@ def test_the_calls_of_generation_2(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     made = board("rk3588")
-    address = ready(made, libraries(), model, answers())
+    made.knows(libraries(), answers(), model)
+    address = made.address
     assert rknn.load_rknn(str(model)) == 0
     assert rknn.init_runtime() == -1  # compiled models are not simulated
     assert rknn.init_runtime(target="rk3566", device_id=address) == -1
@@ -124,7 +116,7 @@ def test_the_calls_of_generation_1(
         }
     )
     made = board("rk1808")
-    ready(made, libraries(1), model, known)
+    made.knows(libraries(1), known, model)
     rknn = RKNN(generation=1)
     assert rknn.load_rknn(str(model)) == 0
     # the only board there is
@@ -167,7 +159,8 @@ def test_a_container_of_ours_runs_on_no_real_npu(
     assert rknn.build(do_quantization=False) == 0
     container = tmp_path / "demo.rknn"
     assert rknn.export_rknn(str(container)) == 0
-    address = ready(made, libraries(), container, answers())
+    made.knows(libraries(), answers(), container)
+    address = made.address
     assert rknn.init_runtime(target="rk3588", device_id=address) == 0  # emulated boards take it
     (made.root / "etc/rknntui-emulated").unlink()
     digit = np.zeros((1, 8, 8, 1), np.float32)

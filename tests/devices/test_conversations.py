@@ -167,6 +167,7 @@ def test_a_program_that_cannot_be_started_is_told(way: Way) -> None:
 
 def test_a_call_is_stopped(talk: Talk) -> None:
     conversation = talk()
+    assert ask(conversation, "echo", n=0) == {"n": 0}
     call = conversation.peer.request("spin", {})
     assert conversation.stop(call)
     assert call.answer is not None

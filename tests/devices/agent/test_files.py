@@ -45,6 +45,9 @@ def test_read(agent: Agent, tmp_path: Path) -> None:
     assert found == {first: "41000\n", second: "52\xff"} | dict.fromkeys([*odd, str(tmp_path)])
     assert agent.result("read", paths=[first], limit=2) == {first: "41"}
     assert "MemTotal" in agent.result("read", paths=["/proc/meminfo"])["/proc/meminfo"]
+    # signs of one to four bytes, the first and the last of each; they travel escaped
+    signs = [f"/none{sign}" for sign in "\x7f\x80\u07ff\u0800\uffff\U00010000\U0010ffff"]
+    assert agent.result("read", paths=signs) == dict.fromkeys(signs)
     for wrong in (["relative"], [7], "/proc"):
         assert agent.error("read", paths=wrong)["kind"] == "device"
 

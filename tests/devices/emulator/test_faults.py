@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -14,41 +13,6 @@ from tests.devices.faulty_board import FaultyBoard
 from tests.devices.waiting import until
 
 pytestmark = pytest.mark.adb
-
-
-@pytest.fixture
-def megabyte(tmp_path: Path) -> Path:
-    path = tmp_path / "megabyte"
-    path.write_bytes(os.urandom(1 << 20))
-    return path
-
-
-def push(
-    server: AdbServer, made: FaultyBoard, path: Path, remote: str = "/userdata/m"
-) -> tuple[int, str]:
-    done = server.adb("-s", made.address, "push", str(path), remote)
-    return done.returncode, (done.stdout + done.stderr).decode()
-
-
-def test_a_read_only_file_system_is_said_to_every_writer(
-    adb_server: AdbServer, board: Boards, megabyte: Path
-) -> None:
-    made = board("rk3588")
-    made.faults.read_only = ("/userdata",)
-    code, text = push(adb_server, made, megabyte)
-    assert code != 0
-    assert "Read-only file system" in text
-    commands = ["mkdir /userdata/a", "cp /etc/os-release /userdata"]
-    commands += ["echo x > /userdata/a", "cd /tmp; echo x >>'/userdata/a'"]
-    commands += ["sh -c 'exec cat > \"$1\"' sh /userdata/a", "echo x 2>&1 >/userdata/a|cat>&2"]
-    for command in commands:
-        done = adb_server.adb("-s", made.address, "shell", command)
-        assert done.returncode != 0, command
-        assert b"Read-only file system" in done.stderr, command
-    fine = "echo x > /tmp/x; echo y >> /tmp/x 2>/dev/null; cat /userdata/none >&2; cat /tmp/x"
-    assert adb_server.adb("-s", made.address, "shell", fine).stdout == b"x\ny\n"
-    assert push(adb_server, made, megabyte, "/tmp/m")[0] == 0
-    assert not list((made.root / "userdata").iterdir())
 
 
 def test_a_reboot_ends_programs_and_empties_tmp(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from rknntui.demo import demo_folder
-from tests.devices.adb_server import AdbServer, adb_program
+from tests.devices.adb_server import AdbServer, known, serving
 from tests.devices.conftest import Equip, add_c_library
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated
 from tests.devices.faulty_board import FaultyBoard
@@ -132,10 +131,8 @@ def equipped(
 @pytest.fixture(scope="module")
 def module_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdbServer]:
     """The adb server of a file's tests."""
-    server = AdbServer(adb_program(), tmp_path_factory.mktemp("adb"))
-    server.start()
-    yield server
-    server.stop()
+    with serving(tmp_path_factory.mktemp("adb")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -153,13 +150,10 @@ def stands(module_server: AdbServer, equipped: Callable[[str], Stand]) -> Callab
 
 
 @pytest.fixture
-def found_server(module_server: AdbServer, monkeypatch: pytest.MonkeyPatch) -> AdbServer:
+def found_server(module_server: AdbServer) -> Iterator[AdbServer]:
     """Programs of this test find the server."""
-    for name in [name for name in os.environ if name.startswith(("ADB_", "ANDROID_"))]:
-        monkeypatch.delenv(name)
-    for name, value in module_server.variables.items():
-        monkeypatch.setenv(name, value)
-    return module_server
+    with known(module_server):
+        yield module_server
 
 
 @pytest.fixture(

@@ -141,8 +141,7 @@ def test_over_ssh(
     repository: Path,
 ) -> None:
     made, address = ssh_board("rk3588")
-    made.image.install_runtime(libraries())
-    answers().into(made.root / "usr/lib/answers", model)
+    made.knows(libraries(), answers(), model)
     with Program(model, repository) as program:
         program.run(SETTLED, [address])
         processes = {"the program": program.pid}

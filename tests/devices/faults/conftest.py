@@ -86,18 +86,11 @@ class Way:
 
     def library(self, library: Path, known: Answers | None = None) -> None:
         """Give the board a runtime library that knows the model."""
-        self.made.image.install_runtime(library)
-        known = known or (first_answers() if self.old else answers())
-        known.into(self.folder / "answers", self.model)
-
-    @property
-    def folder(self) -> Path:
-        """Of the runtime library, on this machine."""
-        return (self.made.root / self.made.image.library.lstrip("/")).parent
+        self.made.knows(library, known or (first_answers() if self.old else answers()), self.model)
 
     def settings(self, text: str) -> None:
         """What the runtime library does wrong."""
-        (self.folder / "emulated.conf").write_text(f"{text}\n")
+        (self.made.library_folder / "emulated.conf").write_text(f"{text}\n")
 
     def check(self) -> None:
         """The board runs the model as if nothing had been, and nothing of before is left there."""

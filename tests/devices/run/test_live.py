@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +66,19 @@ def test_each_run_is_told_until_the_end(
 
 
 @pytest.mark.cc
+@pytest.mark.parametrize("hertz", [0.1, 10.0])
 def test_runs_that_nobody_ends_end_by_themselves(
-    here: MakeBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: MakeBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hertz: float
 ) -> None:
     here()
     monkeypatch.setattr("engine.devices.run.on_board._LONGEST_SECONDS", 0.05)
+    asked = replace(params(model, tmp_path), hertz=hertz)
     source = ModelSource(model, layers=lambda: None)
-    assert run_live(params(model, tmp_path), source, NullReporter()).runs <= 1
+    assert run_live(asked, source, NullReporter()).runs <= 1
 
 
-def test_a_rate_that_is_none_is_refused(tmp_path: Path, model: Path) -> None:
-    from dataclasses import replace
-
-    asked = replace(params(model, tmp_path), hertz=float("nan"))
+@pytest.mark.parametrize("hertz", [float("nan"), 0.09, 10.1])
+def test_a_rate_that_is_none_is_refused(tmp_path: Path, model: Path, hertz: float) -> None:
+    asked = replace(params(model, tmp_path), hertz=hertz)
     with pytest.raises(UsageError, match="times a second"):
         run_live(asked, ModelSource(model), NullReporter())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from engine.base.events import NullReporter
@@ -12,9 +11,7 @@ from engine.devices.doctor.examine import about_board
 from engine.devices.model_source import ModelSource
 from engine.devices.run.on_board import memory_on_board
 from engine.wire.board import AboutParams, MemoryParams, MemoryReport, VersionRow
-from rknntui_emulator.runtime.answers import TensorFacts
 from tests.container.vendor import build as vendor
-from tests.devices.known_model import IMAGE, SCALE, answers
 from tests.devices.run.conftest import MakeBoard
 
 
@@ -36,24 +33,6 @@ def test_memory_by_kind_and_of_the_system(here: MakeBoard, model: Path) -> None:
     assert found.model_bytes == model.stat().st_size
     assert found.system is not None
     assert found.system.total
-
-
-@pytest.mark.cc
-def test_generation_1_tells_no_memory(here: MakeBoard, first_model: Path) -> None:
-    image = IMAGE.astype(np.uint8)
-    known = answers(
-        generation=1,
-        platform="",
-        inputs=(TensorFacts("image", image.shape, "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
-        outputs=(TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE),),
-        results={},
-    )
-    here(known, chip="rk1808", generation=1, file=first_model)
-    found = report(first_model)
-    assert found.memory is None
-    assert found.reason.startswith("not available on this runtime")
-    assert found.text == ""
-    assert found.system is not None
 
 
 @pytest.mark.cc

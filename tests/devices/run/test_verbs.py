@@ -14,7 +14,7 @@ from rknntui.demo import demo_folder
 from rknntui_emulator.runtime.answers import input_digest
 from tests.devices.conftest import Boards, Libraries
 from tests.devices.known_model import IMAGE, ROW, SCORES, answers
-from tests.devices.test_api import EXPECTED, ready
+from tests.devices.test_api import EXPECTED
 from tests.devices.verbs import run, told
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc, pytest.mark.long]
@@ -26,7 +26,9 @@ ZEROS = np.zeros_like(IMAGE)
 def address(board: Boards, libraries: Libraries, model: Path) -> str:
     """Of a board that knows the model, by the image and by zeros."""
     results = {input_digest([each.tobytes()]): (SCORES.tobytes(),) for each in (IMAGE, ZEROS)}
-    return ready(board("rk3588"), libraries(), model, answers(results=results))
+    made = board("rk3588")
+    made.knows(libraries(), answers(results=results), model)
+    return made.address
 
 
 @pytest.fixture
@@ -114,7 +116,9 @@ def test_the_rows_of_a_table_name_the_layers_of_a_build(
     known = answers(
         layers=tuple(rows), results={input_digest([ZEROS.tobytes()]): (SCORES.tobytes(),)}
     )
-    address = ready(board("rk3588"), libraries(), model, known)
+    made = board("rk3588")
+    made.knows(libraries(), known, model)
+    address = made.address
     words = ["perf", str(model), "--device", address, "--loops", "5", "--layers"]
     words += ["--build", str(container)]
     found = told(*words)
@@ -155,7 +159,8 @@ def test_a_recipe_is_built_for_an_emulated_board_only(
     board: Boards, libraries: Libraries, model: Path, image: str, tmp_path: Path
 ) -> None:
     made = board("rk3588")
-    address = ready(made, libraries(), model, answers())
+    made.knows(libraries(), answers(), model)
+    address = made.address
     (made.root / "etc/rknntui-emulated").unlink()
     recipe = tmp_path / "recipe.yaml"
     demo = demo_folder() / "digits_demo.onnx"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import cycle
@@ -17,36 +16,14 @@ from engine.devices.board.tensors import BoardInput
 from engine.devices.measure.benchmark import plan_benchmark, run_benchmark
 from engine.devices.measure.benchmark_runs import measure_on
 from engine.wire.board import BoardState, Temperature
-from tests.container.vendor import build
 from tests.devices.fake_agent import fake_agent
 from tests.devices.fake_board import FakeBoard
-from tests.safety import ends
 
 INPUT = BoardInput(np.zeros((1, 2, 3, 4), np.uint8))
 LOOKS = [
     BoardState(npu_clock=1_000_000_000, temperatures=(Temperature("npu-thermal", 40.0),)),
     BoardState(npu_clock=600_000_000, temperatures=(Temperature("npu-thermal", 41.0),)),
 ]
-
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with ends():
-        yield
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    path = tmp_path / "model.rknn"
-    path.write_bytes(build.npu())
-    return path
-
-
-@pytest.fixture(params=["conversation", "one shot"])
-def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FakeBoard]:
-    board = FakeBoard(tmp_path, converses=request.param == "conversation")
-    yield board
-    board.close()
 
 
 class Recorded(BoardRuntime):
@@ -100,13 +77,6 @@ def test_a_refused_choice_of_cores_is_one_point(talking: FakeBoard, model: Path)
         plan = plan_benchmark("rk3588", cores=["0", "1"])
         results = list(run_benchmark(plan, measure))
     assert ["rknn_set_core_mask" in result.failed for result in results] == [True, True]
-
-
-@pytest.fixture
-def talking(tmp_path: Path) -> Iterator[FakeBoard]:
-    board = FakeBoard(tmp_path)
-    yield board
-    board.close()
 
 
 def test_seconds_are_kept_where_the_board_becomes_slower(board: FakeBoard, model: Path) -> None:
