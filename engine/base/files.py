@@ -37,41 +37,38 @@ def output_errors(path: Path) -> Iterator[None]:
         raise _output_error(path, error) from error
 
 
+_FULL = "The disk or the quota is full.", "Free space or choose another place."
+_FOREIGN = (
+    "The folder is read-only or belongs to another user.",
+    "Choose a folder that you have permission to write to.",
+)
+_WRITE_CAUSES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FOREIGN,
+    errno.EPERM: _FOREIGN,
+    errno.EROFS: _FOREIGN,
+    errno.ENOENT: ("The folder does not exist.", "Make {} first."),
+    # making the folder cannot help: its name is taken
+    errno.ENOTDIR: (_READ_CAUSES[errno.ENOTDIR], "Choose another folder or name."),
+    errno.EFBIG: (
+        "The file system, or ulimit -f, allows no file of this size.",
+        "Choose another place, or raise the limit.",
+    ),
+    errno.EISDIR: ("It is a folder.", "Give the name of a file."),
+    errno.ENAMETOOLONG: ("File systems allow 255 bytes a name.", "Choose a shorter name."),
+}
+"""Number of an error -> its cause and its remedy, which may name the folder."""
+
+
 def _output_error(path: Path, error: OSError) -> OutputError:
-    what = f"{sanitize(str(path))} could not be written: {error.strerror or error}."
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return OutputError(
-            what,
-            cause="The disk or the quota is full.",
-            remedy="Free space or choose another place.",
-        )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return OutputError(
-            what,
-            cause="The folder is read-only or belongs to another user.",
-            remedy="Choose a folder that you have permission to write to.",
-        )
-    if error.errno == errno.ENOENT:
-        return OutputError(
-            what, cause="The folder does not exist.", remedy=f"Make {path.parent} first."
-        )
-    if error.errno == errno.ENOTDIR:  # making the folder cannot help: its name is taken
-        return OutputError(
-            what, cause=_READ_CAUSES[errno.ENOTDIR], remedy="Choose another folder or name."
-        )
-    if error.errno == errno.EFBIG:
-        return OutputError(
-            what,
-            cause="The file system, or ulimit -f, allows no file of this size.",
-            remedy="Choose another place, or raise the limit.",
-        )
-    if error.errno == errno.EISDIR:
-        return OutputError(what, cause="It is a folder.", remedy="Give the name of a file.")
-    if error.errno == errno.ENAMETOOLONG:
-        return OutputError(
-            what, cause="File systems allow 255 bytes a name.", remedy="Choose a shorter name."
-        )
-    return OutputError(what, cause="The disk refused it.", remedy="Choose another place.")
+    other = "The disk refused it.", "Choose another place."
+    cause, remedy = _WRITE_CAUSES.get(error.errno or 0, other)
+    return OutputError(
+        f"{sanitize(str(path))} could not be written: {error.strerror or error}.",
+        cause=cause,
+        remedy=remedy.replace("{}", str(path.parent)),
+    )
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:

@@ -144,30 +144,16 @@ def _tensor(option: Option, name: Value) -> str:
     )
 
 
-def _names(option: Option, value: Value) -> list[str]:
-    if isinstance(value, str):
-        value = [value]
-    if isinstance(value, Sequence) and value and all(isinstance(n, str) and n for n in value):
-        return list(value)
-    raise option.error(value, "a list of tensor names")
+def _listed(fits: Callable[[Value], bool], expected: str) -> Callable[[Option, Value], list[Value]]:
+    """The check of a list whose items fit; one text alone is a list of one."""
 
+    def check(option: Option, value: Value) -> list[Value]:
+        items = [value] if isinstance(value, str) else value
+        if isinstance(items, Sequence) and items and all(map(fits, items)):
+            return list(items)
+        raise option.error(items, expected)
 
-def _paths(option: Option, value: Value) -> list[str | None]:
-    if isinstance(value, str):
-        value = [value]
-    if isinstance(value, Sequence) and value and all(n is None or is_path(n) for n in value):
-        return list(value)
-    raise option.error(
-        value, "a list of paths, null for an input that has none (in text - and ; between them)"
-    )
-
-
-def _code(option: Option, value: Value) -> list[str]:
-    if isinstance(value, str):
-        value = [value]
-    if isinstance(value, Sequence) and value and all(is_code(n) for n in value):
-        return list(value)
-    raise option.error(value, "a list of Python files and names in them, as ops.py:cstSoftmax")
+    return check
 
 
 def _flags(option: Option, value: Value) -> bool | list[bool]:
@@ -224,13 +210,16 @@ CHECKS: Mapping[str, Callable[[Option, Value], Value]] = MappingProxyType(
         "text": _text,
         "choice": _choice,
         "path": _text,
-        "names": _names,
+        "names": _listed(lambda n: isinstance(n, str) and bool(n), "a list of tensor names"),
         "shapes": _shapes,
         "shape_sets": _shape_sets,
         "channels": _channels,
         "flags": _flags,
-        "paths": _paths,
-        "code": _code,
+        "paths": _listed(
+            lambda path: path is None or is_path(path),
+            "a list of paths, null for an input that has none (in text - and ; between them)",
+        ),
+        "code": _listed(is_code, "a list of Python files and names in them, as ops.py:cstSoftmax"),
         "mapping": _mapping,
         "ranges": _ranges,
     }
