@@ -58,8 +58,8 @@ from engine.base.paths import private_folder as private_folder
 from engine.base.paths import state_folder as state_folder
 from engine.base.paths import user_dirs as user_dirs
 from engine.base.plain import JsonObject as JsonObject
+from engine.base.process import script_environment as script_environment
 from engine.base.resources import resource_error as resource_error
-from engine.base.script import script_environment as script_environment
 from engine.base.text import did_you_mean as did_you_mean
 from engine.base.text import escaped as escaped
 from engine.base.text import human_bytes as human_bytes

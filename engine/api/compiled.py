@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import CompilerError, UsageError
-from engine.base.script import COMPILER
+from engine.base.process import COMPILER
 from engine.base.text import did_you_mean, human_bytes, sanitize
 
 if TYPE_CHECKING:

@@ -33,7 +33,6 @@ from engine.base.errors import (
 )
 from engine.base.events import Reporter
 from engine.base.leftovers import clear_leftovers
-from engine.base.malloc import trim_heap
 from engine.base.paths import log_handle, state_folder
 from engine.base.peers.far import (
     FarEnd,
@@ -44,6 +43,7 @@ from engine.base.peers.far import (
     outcome,
     take_streams,
 )
+from engine.base.peers.limits import trim_heap
 from engine.base.plain import JsonObject
 from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, sanitize

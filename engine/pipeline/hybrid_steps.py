@@ -17,7 +17,7 @@ from engine.base.errors import DatasetError, QuantizationError, RecipeError, Usa
 from engine.base.events import ArtifactWritten, NullReporter, Reporter
 from engine.base.files import atomic_write_all, output_errors, refuse_existing, sha256_of
 from engine.base.findings import Finding
-from engine.base.malloc import trim_heap
+from engine.base.peers.limits import trim_heap
 from engine.base.text import sanitize
 from engine.hybrid import (
     Edits,

@@ -19,7 +19,7 @@ from engine.base.cache import LruCache, StageCache
 from engine.base.errors import EngineError, UsageError
 from engine.base.events import NullReporter, Reporter, StageFinished, StageStarted
 from engine.base.findings import Finding
-from engine.base.malloc import trim
+from engine.base.peers.limits import trim
 from engine.base.plain import JsonObject
 from engine.base.version import __version__
 from engine.build import StageTime

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.base.malloc import trim_heap
+from engine.base.peers.limits import trim_heap
 from engine.graph.execute import PartedRun
 from tests.quantize.models import Net
 
@@ -58,7 +58,7 @@ def test_a_worker_keeps_blocks_that_it_takes_again() -> None:
     code = (
         "import gc, resource\n"
         "from engine.base.peers.far import keep_memory\n"
-        "from engine.base.malloc import trim\n"
+        "from engine.base.peers.limits import trim\n"
         "size = lambda: int(open('/proc/self/statm').read().split()[1]) >> 8\n"
         "faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
         "keep_memory()\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.base.script import DROP_IN, script_environment
+from engine.base.process import DROP_IN, script_environment
 from tests.cli.conftest import ROOT
 
 

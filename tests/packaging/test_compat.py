@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine import __version__
-from engine.base.script import DROP_IN
+from engine.base.process import DROP_IN
 
 
 def content(folder: Path) -> dict[str, str]:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from engine.api.rknn import RKNN as _RKNN
-from engine.base.script import GENERATION
+from engine.base.process import GENERATION
 
 __all__ = ["RKNN"]
 

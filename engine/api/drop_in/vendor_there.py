@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from engine.base.script import SCRIPT
+from engine.base.process import SCRIPT
 
 __all__ = ["OF_LITE", "OF_TOOLKIT", "refuse_beside_vendor"]
 

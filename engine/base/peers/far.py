@@ -410,9 +410,9 @@ def keep_memory() -> None:
 
     The graph of ResNet-18 is written and read several times: glibc maps each copy (45 MB) anew, and
     a third of the system's time in a build is pages that are mapped. Blocks above 64 MiB still go
-    back at once, and :func:`engine.base.malloc.trim` gives back the rest. The garbage collector
-    looks at every 700 new objects by default: making a graph or importing a framework makes
-    millions, and none of it is garbage.
+    back at once, and :func:`engine.base.peers.limits.trim` gives back the rest. The garbage
+    collector looks at every 700 new objects by default: making a graph or importing a framework
+    makes millions, and none of it is garbage.
     """
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     if not sys.platform.startswith("linux"):

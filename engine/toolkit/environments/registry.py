@@ -204,35 +204,33 @@ def find(generation: int, name: str | None = None) -> ToolkitEnvironment:
     Raises:
         ToolkitError: there is none, it is of the other generation, or it cannot be used.
     """
-    if name is not None:
-        environment = named(name)
-        if environment.generation != generation:
-            raise ToolkitError(
-                f"The environment {name} has {PACKAGES[environment.generation]}, and this chip "
-                f"needs {PACKAGES[generation]}.",
-                cause="The chip is of the other generation.",
-                remedy="Name another environment: `rknntui vendor list` shows them.",
-            )
-    else:
-        suited = [one for one in known() if one.generation == generation]
-        if not suited:
-            raise _none(generation)
-        environment = suited[0]  # the default comes first
+    environment = find_any(name, generation)
+    if environment.generation != generation:
+        raise ToolkitError(
+            f"The environment {name} has {PACKAGES[environment.generation]}, and this chip "
+            f"needs {PACKAGES[generation]}.",
+            cause="The chip is of the other generation.",
+            remedy="Name another environment: `rknntui vendor list` shows them.",
+        )
     return _usable(environment)
 
 
-def find_any(name: str | None) -> ToolkitEnvironment:
-    """The environment of a name, or the default of generation 2; whatever its state.
+def find_any(name: str | None, generation: int = 2) -> ToolkitEnvironment:
+    """The environment of a name, or the default of a generation; whatever its state.
 
     Raises:
         ToolkitError: there is none.
     """
     if name is not None:
         return named(name)
-    suited = [one for one in known() if one.generation == 2]
+    suited = [one for one in known() if one.generation == generation]
     if not suited:
-        raise _none(2)
-    return suited[0]
+        raise ToolkitError(
+            f"There is no environment of the vendor's {PACKAGES[generation]}.",
+            cause="None was made or adopted yet.",
+            remedy=INSTALL[generation],
+        )
+    return suited[0]  # the default comes first
 
 
 def named(name: str) -> ToolkitEnvironment:
@@ -249,14 +247,6 @@ def named(name: str) -> ToolkitEnvironment:
             remedy="`rknntui vendor list` shows those that are known.",
         )
     return environments[name]
-
-
-def _none(generation: int) -> ToolkitError:
-    return ToolkitError(
-        f"There is no environment of the vendor's {PACKAGES[generation]}.",
-        cause="None was made or adopted yet.",
-        remedy=INSTALL[generation],
-    )
 
 
 def _usable(environment: ToolkitEnvironment) -> ToolkitEnvironment:
