@@ -14,6 +14,7 @@ import pytest
 from engine.base.errors import ContainerError
 from engine.container import (
     ContainerContent,
+    blob,
     other_format,
     read_container,
     write_container,
@@ -127,6 +128,19 @@ def repacked(**changes: bytes | None) -> bytes:
     return pack(parts, bytes(frame.layers))
 
 
+def test_there_are_at_most_64_sections() -> None:
+    many = {f"s{at}": b"" for at in range(65)}
+    with pytest.raises(ValueError, match="not section names"):
+        pack(many, b"{}")
+    whole = bytearray(pack(dict(list(many.items())[:64]), b"{}"))
+    assert len(unpack(bytes(whole), "64").sections) == 64
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blob, "_MOST_SECTIONS", 65)
+        whole = bytearray(pack(many, b"{}"))
+    with pytest.raises(ContainerError, match="its section table"):
+        unpack(bytes(whole), "65")
+
+
 @pytest.mark.parametrize("section", ["about", "recipe", "provenance", "graph", "weights"])
 def test_needed_sections(section: str) -> None:
     refused(repacked(**{section: None}), section)
@@ -142,6 +156,9 @@ def test_needed_sections(section: str) -> None:
         ("about", b'{"name": 3, "quantized": true}'),
         ("about", b'{"name": "n", "quantized": 1}'),
         ("provenance", b'{"tool": "x"}'),
+        ("segments", b'{"after": [[-1, "x"]]}'),
+        ("segments", b'{"after": [["x", 1]]}'),
+        ("segments", b'{"after": 3}'),
         ("custom_string", b"3"),
         ("quant_table", b'[["x", {"dtype": "int8", "scale": [0], "zero_point": [0]}]]'),
         ("quant_table", b"3"),
@@ -170,6 +187,20 @@ def test_lists_of_the_quant_table_cannot_share_or_leave_their_section() -> None:
         changed[1][1]["scale"][field] = value
         hostile = parts | {"quant_table": json.dumps(changed).encode()}
         refused(pack(hostile, bytes(frame.layers)), "quant_table")
+
+
+def test_short_lists_of_the_quant_table_have_one_form() -> None:
+    """Up to four numbers stand in the JSON; a place of raw ones for them is refused."""
+    four = QuantParams("int8", (0.5, 1.0, 1.5, 2.0), (0,) * 4, 0)
+    frame = unpack(write_container(content(table=QuantTable({"a": four}))), "good")
+    parts = {name: bytes(part) for name, part in frame.sections.items()}
+    table = json.loads(parts["quant_table"])
+    assert table[0][1]["scale"] == list(four.scale)
+    assert parts["quant_values"] == b""
+    table[0][1]["scale"] = {"at": 0, "count": 4, "type": "f4"}
+    values = struct.pack("<4f", *four.scale)
+    parts |= {"quant_table": json.dumps(table).encode(), "quant_values": values}
+    refused(pack(parts, bytes(frame.layers)), "quant_table")
 
 
 def test_a_tensor_cannot_name_a_file_of_the_reader(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from engine.container import (
     read_container,
     write_container,
 )
+from engine.container.graphs import split_graph
 from engine.graph.ir import Graph
 from tests.container.build import content, contents, qdq_graph
 
@@ -212,3 +213,10 @@ def test_large_weights_are_not_copied_over_and_over() -> None:
         tracemalloc.stop()
     assert peak < 4 * array.nbytes
     assert len(data) < len(GOOD) + 4.5 * (1 << 20)
+
+
+@pytest.mark.parametrize(("channels", "apart"), [(15, False), (16, True)])
+def test_tensors_of_64_bytes_lie_among_the_weights(channels: int, apart: bool) -> None:
+    """A smaller one stays in the structure; the scales have four bytes each."""
+    places = split_graph(qdq_graph(channels))[2]
+    assert ("w_scale" in places) == apart

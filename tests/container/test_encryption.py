@@ -346,6 +346,9 @@ def test_where_keys_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         key_of_file(secret)
     with pytest.raises(UsageError, match="does not exist"):
         key_of_file(tmp_path / "none")
+    assert len(key_of_text("x" * 65_536).secret) == 65_536
+    with pytest.raises(UsageError, match="65537 bytes"):
+        key_of_text("x" * 65_537)
 
 
 @pytest.mark.long

@@ -212,10 +212,9 @@ def test_positions_of_tensors_that_do_not_exist(refused: Any) -> None:
     refused(build.npu(s2=[{}] * 300), "more than 256 graphs")
 
 
-def test_one_table_that_many_offsets_share_is_bounded(refused: Any) -> None:
-    """A list of a million offsets to one tensor, whose name is long too."""
-    data = bytearray(flat({2: [{0: [{5: "n" * 5000}]}], 0: i32(6)}))
-    count = 1_000_000
+def shared_tensor(count: int, letters: int) -> bytes:
+    """A graph with a list of very many offsets to one tensor."""
+    data = bytearray(flat({2: [{0: [{5: "n" * letters}]}], 0: i32(6)}))
     root = flat_root(_span(bytes(data)))
     (graph,) = root.tables(2)
     (tensor,) = graph.tables(0)
@@ -231,10 +230,20 @@ def test_one_table_that_many_offsets_share_is_bounded(refused: Any) -> None:
     data += bytes(tensor._size - 4)
     name = end + 4 + tensor._offsets[5]
     struct.pack_into("<I", data, name, len(data) - name)
-    data += struct.pack("<I", 5000) + b"n" * 5000
+    return bytes(data + struct.pack("<I", letters) + b"n" * letters)
+
+
+@pytest.mark.long
+def test_there_are_only_so_many_tensors(refused: Any) -> None:
+    refused(shared_tensor(150_001, 1), "more than 150000 tensors")
+
+
+def test_one_table_that_many_offsets_share_is_bounded(refused: Any) -> None:
+    """The name of the tensor is long, too."""
+    data = shared_tensor(1_000_000, 5000)
     tracemalloc.start()
     try:
-        refused(bytes(data), "more tables and lists than a model can have")
+        refused(data, "more tables and lists than a model can have")
         assert tracemalloc.get_traced_memory()[1] < BYTES / 4
     finally:
         tracemalloc.stop()
