@@ -112,6 +112,17 @@ def test_priors() -> None:
     # the first place of the finest grid, its two sizes
     np.testing.assert_allclose(priors[:2], [[4 / 320, 4 / 320, s / 320, s / 320] for s in (16, 32)])
     assert len(priors) == 4200
+    # one of fifty ends before it begins: they are no corners
+    mixed = np.tile(np.float32([0, 0, 1, 1]), (1, 4200, 1))
+    mixed[:, ::50, 2] = -1
+    face = project_of([mixed, np.zeros((1, 4200, 2), np.float32)], picture=(1, 320, 320, 3))
+    assert plan_task(face, "retinaface", TaskDetails()).priors is not None
+    mixed[:, : 4200 - 42, 2] = 1
+    assert plan_task(face, "retinaface", TaskDetails()).priors is None
+
+
+def test_the_smallest_map_of_classes() -> None:
+    assert plan("segmentation", (1, 5, 2, 2)).constants["classes"] == 5
 
 
 def test_priors_of_a_file(tmp_path: Path) -> None:
@@ -135,6 +146,7 @@ def test_priors_of_a_file(tmp_path: Path) -> None:
 REFUSED: list[tuple[ModelTask, tuple[tuple[int, ...], ...], str]] = [
     ("yolov5", ((1, 1000),), "A x (5 + classes)"),
     ("yolov5", ((1, 64, 80, 80),), "A x (5 + classes)"),
+    ("yolov5", tuple(grids(3 * 5)), "A x (5 + classes)"),
     ("yolov8", tuple(grids(5)), "boxes (1, 4 x bins, H, W)"),
     ("yolov8", ((1, 84, 8401),), "(1, 4 + classes, N)"),
     ("yolox", ((1, 8401, 85),), "places of the grids"),
@@ -143,6 +155,7 @@ REFUSED: list[tuple[ModelTask, tuple[tuple[int, ...], ...], str]] = [
     ("ultraface", ((1, 4420, 3), (1, 4420, 4)), "scores (1, N, 2)"),
     ("classification", ((1, 3, 20, 20),), "(1, classes)"),
     ("segmentation", ((1, 1000),), "(1, classes, H, W)"),
+    ("segmentation", ((1, 5, 1, 2),), "(1, classes, H, W)"),
 ]
 
 
@@ -158,7 +171,8 @@ def test_refusals_name_the_shapes(
 
 
 def test_scores_that_lack_their_sigmoid_are_seen() -> None:
-    for low, high, logits in ((0.0, 1.0, False), (-4.0, 3.0, True)):
+    ranges = (0.0, 1.0, False), (-4.0, 3.0, True), (0.0, 1.2, True), (-0.005, 1.005, False)
+    for low, high, logits in ranges:
         outputs = [np.linspace(low, high, 255 * s * s, dtype=np.float32) for s in (80, 40, 20)]
         shaped = [a.reshape(1, 255, s, s) for a, s in zip(outputs, (80, 40, 20), strict=True)]
         project = project_of(shaped, picture=LARGE)

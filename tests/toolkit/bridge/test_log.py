@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.events import CallbackReporter, Event, LogLine
-from engine.toolkit.bridge.log import ToolkitLog
+from engine.base.paths import private_folder, state_folder
+from engine.toolkit.bridge.log import ToolkitLog, new_log
 
 ABORTED = b"""\
 \x1b[1;34mE rknn-toolkit2 version: 2.3.2\x1b[0m
@@ -120,3 +121,18 @@ def test_marks_reach_over_the_part_that_is_left_out(
     log.close()
     assert "850 bytes are left out" in log.path.read_text()
     assert log.since(0).startswith("000000000\n")
+
+
+@pytest.mark.usefixtures("own_home")
+def test_of_logs_without_a_place_the_last_eight_stay() -> None:
+    folder = private_folder(state_folder() / "logs")
+    for day in range(10, 20):
+        (folder / f"toolkit-202601{day}-000000-0-x.log").touch()
+    (folder / "other.log").touch()
+    path = new_log("mine")
+    path.touch()
+    names = sorted(one.name for one in folder.glob("toolkit-*"))
+    assert len(names) == 8
+    assert names[0].startswith("toolkit-20260113")
+    assert names[-1] == path.name
+    assert (folder / "other.log").exists()

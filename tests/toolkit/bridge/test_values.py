@@ -146,6 +146,17 @@ def test_a_damaged_value_is_refused(message: Any, tmp_path: Path) -> None:
         unpack(message, Arrays(str(tmp_path), "near"))
 
 
+def test_values_are_nested_at_most_40_deep() -> None:
+    value: Any = 0
+    for _ in range(40):
+        value = [value]
+    arrays = Arrays(".", "near")
+    assert unpack(pack(value, arrays), arrays) == value
+    for way in (pack, unpack):
+        with pytest.raises(Unpackable, match="too deep"):
+            way([value], arrays)
+
+
 def test_circles_and_strangers_are_refused() -> None:
     circle: list[Any] = []
     circle.append(circle)

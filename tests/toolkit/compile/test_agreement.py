@@ -56,5 +56,6 @@ def test_limits_are_those_of_the_arithmetic() -> None:
     # ten values of which one is a step off are near enough, of which one is two steps off are not
     assert LEVEL_2.missed([row(0.9998, 0.9, 1, 1)]) == []
     assert LEVEL_2.missed([row(0.9998, 0.9, 2, 1)])
+    assert LEVEL_2.missed([row(0.9998, 0.9, 1, 2)])  # two of one sample
     # a float output is held to its cosine alone
     assert LEVEL_2.missed([row(0.999995, 0.1, None)]) == []

@@ -18,7 +18,12 @@ from engine.graph.ir import TensorSpec
 from engine.graph.passes import optimise
 from engine.quantize import calibrate, quantize
 from engine.toolkit.compile.model import toolkit_onnx
-from engine.toolkit.compile.neutral_names import LONGEST_PORT, NeutralNames, neutral_names
+from engine.toolkit.compile.neutral_names import (
+    LONGEST_PORT,
+    NeutralNames,
+    neutral_names,
+    port_in_file,
+)
 from tests.vendor.models import onnx_model
 
 HOSTILE = (
@@ -173,6 +178,19 @@ def test_a_port_that_is_too_long_is_cut_and_told(name: str) -> None:
     spec = TensorSpec(name, (1, 288), "float32")
     assert [each.name for each in names.ports([spec])] == [short]
     assert names.in_file({name: 1, "w1": 2}) == {short: 1, "t00000": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("x" * LONGEST_PORT, True),
+        ("x" * (LONGEST_PORT + 1), False),
+        ("é" * 117 + "€" * 2, True),  # 240 bytes
+        ("é" * 116 + "€" * 3, False),  # 241
+    ],
+)
+def test_how_long_a_port_may_be(name: str, whole: bool) -> None:
+    assert (port_in_file(name) == name) == whole
 
 
 def test_what_the_toolkit_says_has_the_users_names() -> None:

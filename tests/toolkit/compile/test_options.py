@@ -178,6 +178,7 @@ def test_generation_1_has_its_own_names() -> None:
     later = options(told, "rk1808", by, "1.7.5")
     assert later.config["quantized_dtype"] == "asymmetric_affine-u8"
     assert later.config["mean_values"] == [[127.5] * 3]
+    assert options(told, "rk1808", by, "1.6.0") == later
     with pytest.raises(UsageError, match="one std"):
         options(
             recipe(std_values=[[1, 2, 3]], quantized_dtype="asymmetric_quantized-u8"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from engine.cost.printed import parse_printed
 from engine.toolkit.compile.table import compiler_table
 from engine.wire.cost import ChipEstimate, LayerCost, MemoryCost
@@ -111,6 +113,13 @@ def test_means_are_convolutions_under_two_names() -> None:
     found = compiler_table(parse_printed(log), replace(PLAN, layers=layers, memory=None))
     assert [row.estimated_total_cycles for row in found.layers] == [7, 8, 9]
     assert found.findings == ()
+
+
+@pytest.mark.parametrize(("cycles", "differs"), [(1740, False), (1765, True)])
+def test_a_hundredth_of_the_cycles_is_no_disagreement(cycles: int, differs: bool) -> None:
+    layers = (PLAN.layers[0], cost("Conv:stem", "ConvRelu", total=cycles), *PLAN.layers[2:])
+    table = compiler_table(parse_printed(LOG), replace(PLAN, layers=layers))
+    assert bool(table.findings) == differs
 
 
 def test_disagreements_are_told_by_layer() -> None:
