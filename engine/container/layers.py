@@ -199,37 +199,25 @@ def _without_tail(values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
 
 
 def _entry(number: int, spec: TensorSpec, quant: QuantParams | None) -> dict[str, object]:
+    """A tensor, with its quantized type and parameters where it has them."""
+    dtype = spec.dtype if quant is None else quant.dtype
+    axis = None if quant is None or len(quant.scale) == 1 else quant.axis
     entry: dict[str, object] = {
         "tensor_id": number,
         "dim_num": len(spec.shape),
         "size": [dim if dim >= 0 else "?" for dim in spec.shape] if spec.rank_known else [],
         "url": spec.name,
-        "type": spec.dtype,
+        "type": dtype,
         "dtype": {
-            "qnt_method": "",
-            "qnt_type": "",
-            "vx_type": spec.dtype if spec.dtype in _VX_TYPES else "",
+            "qnt_method": "" if quant is None else "layer" if axis is None else "channel",
+            "qnt_type": "" if quant is None else dtype,
+            "vx_type": dtype if dtype in _VX_TYPES else "",
         },
     }
     if quant is not None:
-        _mark(entry, quant)
+        numbers = {"scale": _shown(quant.scale), "zero_point": _shown(quant.zero_point)}
+        entry["quant"] = {"axis": axis, **numbers}
     return entry
-
-
-def _mark(entry: dict[str, object], quant: QuantParams) -> None:
-    """Give a tensor its quantized type and parameters."""
-    axis = None if len(quant.scale) == 1 else quant.axis
-    entry["type"] = quant.dtype
-    entry["dtype"] = {
-        "qnt_method": "layer" if axis is None else "channel",
-        "qnt_type": quant.dtype,
-        "vx_type": quant.dtype if quant.dtype in _VX_TYPES else "",
-    }
-    entry["quant"] = {
-        "axis": axis,
-        "scale": _shown(quant.scale),
-        "zero_point": _shown(quant.zero_point),
-    }
 
 
 def _node(node: ir.Node, uid: int, inputs: int, tensors: _Tensors) -> dict[str, object]:

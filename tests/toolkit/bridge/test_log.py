@@ -123,7 +123,6 @@ def test_marks_reach_over_the_part_that_is_left_out(
     assert log.since(0).startswith("000000000\n")
 
 
-@pytest.mark.usefixtures("own_home")
 def test_of_logs_without_a_place_the_last_eight_stay() -> None:
     folder = private_folder(state_folder() / "logs")
     for day in range(10, 20):

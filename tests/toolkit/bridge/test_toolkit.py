@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,10 @@ import pytest
 from engine.base.errors import CompilerError, ToolkitError, UsageError
 from engine.base.events import CallbackReporter, Event, LogLine
 from engine.base.leftovers import clear_leftovers
-from engine.base.paths import state_folder
+from engine.base.paths import private_folder, state_folder
 from engine.toolkit.bridge import worker
 from engine.toolkit.bridge.log import LOG_NAME
-from engine.toolkit.toolkit import RemoteRKNN, Toolkit
+from engine.toolkit.toolkit import RemoteRKNN, Toolkit, one_run
 from engine.wire.vendor import ToolkitEnvironment
 from tests.toolkit.bridge.conftest import Start
 from tests.toolkit.standin import make_environment, python_of_version
@@ -205,3 +206,18 @@ def test_no_leftovers_of_a_live_toolkit(start: Start) -> None:
     clear_leftovers()
     assert toolkit.run_folder.is_dir()
     toolkit.rknn()
+
+
+def test_logs_of_the_last_ten_runs_that_failed_stay(standin: ToolkitEnvironment) -> None:
+    logs = private_folder(state_folder() / "toolkit")
+    for at in range(12):
+        (logs / f"run-{at}").mkdir()
+        os.utime(logs / f"run-{at}", (at, at))
+    with one_run(standin):
+        pass
+    assert len(list(logs.iterdir())) == 12  # one that went well leaves nothing
+    with pytest.raises(ZeroDivisionError), one_run(standin):
+        raise ZeroDivisionError
+    kept = sorted(logs.iterdir(), key=lambda path: path.stat().st_mtime)
+    assert [path.name for path in kept[:-1]] == [f"run-{at}" for at in range(3, 12)]
+    assert (kept[-1] / "toolkit.log").exists()

@@ -13,6 +13,7 @@ from engine.base.events import CallbackReporter, Event, NullReporter, Progress, 
 from engine.base.paths import state_folder
 from engine.toolkit.environments import find, held, install, known, making, remove
 from engine.toolkit.environments.places import READY, UNFINISHED, toolkits_folder
+from engine.toolkit.environments.wheels import pins_of
 from engine.wire.vendor import ToolkitInstallParams, ToolkitName
 from tests.toolkit.environments.standins import site_of, toolkit, wheel, wheels
 
@@ -128,3 +129,28 @@ def test_an_unfinished_one_keeps_its_name_and_another_version_gets_one(tmp_path:
 def test_the_variable_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNTUI_VENDOR", str(tmp_path / "given"))
     assert making._target(asked(), "2.3.2") == ("toolkit2", tmp_path / "given")
+
+
+@pytest.mark.parametrize(
+    ("free", "index", "warned"),
+    [
+        (5 << 29, None, True),
+        ((9 << 30) - 1, None, True),
+        (9 << 30, None, False),
+        (5 << 29, "x", False),
+    ],
+)
+def test_room_for_what_pip_unpacks(
+    free: int, index: str | None, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.5 GiB with the CPU build of torch, and 9 GiB with that for CUDA."""
+    plan = making.Plan("t", tmp_path, pins_of(None)[0], "python", (), index)
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=free))
+    events: list[Event] = []
+    making._check_room(plan, CallbackReporter(events.append))
+    assert bool(events) == warned
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=(5 << 29) - 1))
+    with pytest.raises(ToolkitError, match="has room for"):
+        making._check_room(plan, NullReporter())
