@@ -9,7 +9,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.graph.execute import open_model
 from engine.graph.ir import Graph
+from engine.quantize import Quantized, QuantizeSettings, calibrate, quantize
 from engine.quantize.calibration.histograms import Histogram
 
 
@@ -114,6 +116,32 @@ def small_cnn(seed: int = 0) -> tuple[Net, Graph]:
     )
     scores = net.op("Softmax", logits)
     return net, net.graph(scores, boxes)
+
+
+def quantize_net(
+    graph: Graph, feeds: Sequence[dict[str, np.ndarray]], **settings: Any
+) -> Quantized:
+    """The graph calibrated on the samples and quantized; the algorithm may read them again."""
+    seen = calibrate(graph, feeds)
+    return quantize(graph, seen, QuantizeSettings(**settings), feeds=lambda: iter(feeds))
+
+
+def outputs_of_file(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs as the file says them, without any kernel on integers."""
+    outputs: list[np.ndarray] = open_model(model.SerializeToString(), level="disabled").run(
+        None, feed
+    )
+    return outputs
+
+
+def assert_same_numbers(
+    model: onnx.ModelProto, graph: Graph, feeds: Sequence[dict[str, np.ndarray]]
+) -> None:
+    """The file computes what the graph does, to the last bit."""
+    for feed in feeds:
+        ours = outputs_of_file(graph.to_proto(), feed)
+        for written, own in zip(outputs_of_file(model, feed), ours, strict=True):
+            np.testing.assert_array_equal(written, own)
 
 
 def stream(feeds: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:

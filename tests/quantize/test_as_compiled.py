@@ -22,12 +22,8 @@ from engine.graph.execute import (
 from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantized_means
 from engine.graph.ir import Graph, QuantParams, constant_of, params_of
 from engine.pipeline.runner import Runnable
-from engine.quantize import calibrate, lower_for_vendor, quantize
-from tests.quantize.models import Net
-
-
-def quantized(graph: Graph, feeds: list[dict[str, np.ndarray]]) -> Graph:
-    return quantize(graph, calibrate(graph, feeds)).graph
+from engine.quantize import lower_for_vendor
+from tests.quantize.models import Net, quantize_net
 
 
 def parameters(graph: Graph, name: str) -> QuantParams:
@@ -72,7 +68,7 @@ def test_what_is_not_rounded(kind: str, count: int) -> None:
     out = activated(net, kind)
     graph = net.graph(net.conv(out, 4, 4))
     feeds = net.feeds(3)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     assert len(fused_roundings(given)) == count
     compiled = as_compiled(given)
     pairs = [sum(n.op_type == "QuantizeLinear" for n in each.nodes) for each in (given, compiled)]
@@ -89,7 +85,7 @@ def test_a_runnable_graph_has_the_numbers_of_the_compiled_one() -> None:
     net = Net()
     graph = net.graph(net.conv(activated(net, "add"), 4, 4))
     feeds = net.feeds(2)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     plain = Runnable("key", "model", quantized=True, graph=given, session=Session(given))
     (wanted,) = Session(as_compiled(given)).run(feeds[0]).values()
     (found,) = plain.in_form("integer", compiled=True).run(feeds[0]).values()
@@ -104,7 +100,7 @@ def test_a_runnable_graph_has_the_numbers_of_the_vendors_simulator(compiled: boo
     net = Net()
     graph = net.graph(net.conv(activated(net, "leaky"), 4, 4))
     feeds = net.feeds(3)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     plain = Runnable("key", "model", quantized=True, graph=given, session=Session(given))
     runnable = plain.in_form("reference", compiled=compiled)
     file = lower_for_vendor(as_compiled(given) if compiled else given).SerializeToString()
@@ -123,7 +119,7 @@ def test_of_two_sums_the_one_on_the_first_branch_is_not_rounded() -> None:
     other = net.conv(x, 4, 4)
     deep = net.conv(net.op("Relu", first), 4, 4)
     graph = net.graph(net.conv(net.op("Add", other, deep), 4, 4))
-    (found,) = fused_roundings(quantized(graph, net.feeds(3)))
+    (found,) = fused_roundings(quantize_net(graph, net.feeds(3)).graph)
     assert found.name == f"{deep}/QuantizeLinear"
 
 
@@ -131,7 +127,7 @@ def test_a_tensor_that_is_an_output_is_rounded_for_who_looks_at_it_alone() -> No
     net = Net()
     x = net.input(1, 4, 6, 6)
     y = net.conv(x, 4, 4)
-    given = quantized(net.graph(net.op("LeakyRelu", y), y), net.feeds(3))
+    given = quantize_net(net.graph(net.op("LeakyRelu", y), y), net.feeds(3)).graph
     assert not fused_roundings(given)  # it is stored: the compiler has to round it
 
 
@@ -141,7 +137,7 @@ def test_a_mean_over_a_large_window_in_stages(sides: tuple[int, int]) -> None:
     net.input(1, 3, *sides)
     graph = net.graph(net.op("GlobalAveragePool", net.op("Relu", net.conv("input0", 3, 3))))
     feeds = net.feeds(2)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     staged = means_in_stages(given)
     assert {node.name for node in given.nodes} < {node.name for node in staged.nodes}
     (mean,) = quantized_means(staged)
@@ -175,7 +171,7 @@ def test_an_average_pool_is_a_convolution_in_the_file(pads: int) -> None:
     )
     graph = net.graph(pooled)
     feeds = net.feeds(3)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given)
     assert [n.op_type for n in model.graph.node if n.name == "AveragePool_2"] == ["Conv"]
     (name,) = (spec.name for spec in given.outputs)
@@ -193,7 +189,7 @@ def test_windows_that_count_otherwise_stay(attributes: dict[str, object]) -> Non
     net = Net()
     x = net.conv(net.input(1, 3, 12, 12), 3, 3)
     graph = net.graph(net.op("AveragePool", x, **{"kernel_shape": [2, 2], **attributes}))
-    model = lower_for_vendor(quantized(graph, net.feeds(2)))
+    model = lower_for_vendor(quantize_net(graph, net.feeds(2)).graph)
     assert "AveragePool" in {node.op_type for node in model.graph.node}
 
 
@@ -202,7 +198,7 @@ def test_outputs_that_are_read_inside_have_their_own_dequantization() -> None:
     y = net.conv(net.input(1, 4, 6, 6), 4, 4)
     graph = net.graph(net.op("LeakyRelu", net.conv(y, 4, 4)), y)
     feeds = net.feeds(3)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given)
     read = {name for node in model.graph.node for name in node.input}
     outputs = {value.name for value in model.graph.output}
@@ -216,7 +212,7 @@ def test_a_mean_over_a_small_window_stays() -> None:
     net = Net()
     net.input(1, 3, 8, 8)
     graph = net.graph(net.op("GlobalAveragePool", net.conv("input0", 3, 3)))
-    given = quantized(graph, net.feeds(2))
+    given = quantize_net(graph, net.feeds(2)).graph
     assert means_in_stages(given) is given
     assert len(list(lower_for_runtime(given).nodes)) == len(list(given.nodes))
 
@@ -227,7 +223,7 @@ def test_a_mean_stays_one_where_the_file_is_for_several_shapes(level: int, kind:
     net.input(1, 3, 12, 10)
     graph = net.graph(net.op("GlobalAveragePool", net.conv("input0", 3, 3, kernel=1)))
     feeds = net.feeds(2)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given, every_shape=True, level=level)
     assert [n.op_type for n in model.graph.node if n.op_type != "Conv"][-3] == kind
     assert sum(node.op_type == "Conv" for node in model.graph.node) == 1
@@ -253,7 +249,7 @@ def test_a_hard_sigmoid_is_a_convolution_in_the_file(alpha: float, beta: float) 
     x = net.conv(net.input(1, 4, 6, 6), 4, 4)
     graph = net.graph(net.op("HardSigmoid", x, alpha=alpha, beta=beta))
     feeds = net.feeds(3, scale=3.0)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given)
     assert "HardSigmoid" not in {node.op_type for node in model.graph.node}
     (name,) = (spec.name for spec in given.outputs)
@@ -272,7 +268,7 @@ def test_a_hard_sigmoid_that_gates_its_own_input_stays_for_it_is_a_hard_swish() 
     net = Net()
     x = net.conv(net.input(1, 4, 6, 6), 4, 4)
     graph = net.graph(net.op("Mul", x, net.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)))
-    model = lower_for_vendor(quantized(graph, net.feeds(3)))
+    model = lower_for_vendor(quantize_net(graph, net.feeds(3)).graph)
     assert "HardSigmoid" in {node.op_type for node in model.graph.node}
 
 
@@ -283,7 +279,7 @@ def test_the_second_operand_of_a_product_of_two_tensors_is_made_symmetric() -> N
     one, two = net.conv(x, 4, 4), net.op("Relu", net.conv(x, 4, 4))
     graph = net.graph(net.op("MatMul", one, two))
     feeds = net.feeds(3)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     (product,) = rounded_operands(given)
     left, right = (value.name or "" for value in product.inputs if value is not None)
     compiled = as_compiled(given)
@@ -307,7 +303,7 @@ def test_the_second_operand_of_a_product_of_two_tensors_is_made_symmetric() -> N
     # a product with a constant is a convolution: nothing more is rounded
     net = Net()
     dense = net.graph(net.op("MatMul", net.input(2, 8), net.constant(net.normal(8, 4))))
-    assert rounded_operands(quantized(dense, net.feeds(2))) == []
+    assert rounded_operands(quantize_net(dense, net.feeds(2)).graph) == []
 
 
 @pytest.mark.parametrize("moved", [False, True])
@@ -324,7 +320,7 @@ def test_a_sigmoid_has_no_finer_steps_than_the_compiler(moved: bool, pooled: boo
         y = net.op("Reshape", y, net.constant(np.array([1, 108])))
     graph = net.graph(y)
     feeds = net.feeds(3)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     assert [node.op_type for node in coarse_sigmoids(given)] == ["Sigmoid"]
     fine, coarse = (Session(each).run(feeds[0])[y] for each in (given, as_compiled(given)))
     assert fine.max() > 0
@@ -336,7 +332,7 @@ def test_a_sigmoid_has_no_finer_steps_than_the_compiler(moved: bool, pooled: boo
 def test_a_sigmoid_of_large_results_keeps_its_scale() -> None:
     net = Net()
     y = net.op("Sigmoid", net.conv(net.input(1, 4, 6, 6), 4, 3))
-    given = quantized(net.graph(y), net.feeds(3))
+    given = quantize_net(net.graph(y), net.feeds(3)).graph
     assert coarse_sigmoids(given) == []
 
 
@@ -361,7 +357,7 @@ def test_a_product_before_a_linear_layer_is_turned_and_a_factor_goes_into_weight
     linear: bool,
 ) -> None:
     net = Net()
-    given = quantized(attention(net, linear=linear), net.feeds(3))
+    given = quantize_net(attention(net, linear=linear), net.feeds(3)).graph
     compiled = as_compiled(given)
     products = [node for node in compiled.nodes if node.op_type == "MatMul"]
     sides = [
@@ -423,7 +419,7 @@ def test_an_activation_that_no_convolution_hands_its_sum_to_is_a_table(
         y = net.conv(x, 4, 4, group=4)
     graph = net.graph(net.conv(net.op(op, y), 4, 4))
     feeds = net.feeds(3, scale=4.0)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     (rounding,) = table_roundings(given)
     assert fused_roundings(given) == []
     before = params_of(rounding)
@@ -465,7 +461,7 @@ def test_an_activation_of_what_is_only_moved_keeps_the_range_of_its_input(op: st
         y = net.op(op, x, perm=[0, 2, 3, 1])
     else:
         y = net.op(op, x, "", net.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest")
-    given = quantized(net.graph(net.op("Tanh", y)), net.feeds(3, scale=4.0))
+    given = quantize_net(net.graph(net.op("Tanh", y)), net.feeds(3, scale=4.0)).graph
     assert table_roundings(given) == []
 
 
@@ -473,7 +469,7 @@ def test_an_activation_of_what_is_only_moved_keeps_the_range_of_its_input(op: st
 def test_a_convolution_of_groups_hands_its_sum_to_an_activation(op: str) -> None:
     net = Net()
     y = net.op(op, net.conv(net.input(1, 4, 6, 6), 4, 4, group=2))
-    given = quantized(net.graph(net.conv(y, 4, 4)), net.feeds(3, scale=4.0))
+    given = quantize_net(net.graph(net.conv(y, 4, 4)), net.feeds(3, scale=4.0)).graph
     assert len(fused_roundings(given)) == 1
     assert table_roundings(given) == []
 
@@ -483,7 +479,7 @@ def test_a_sigmoid_that_nearly_reaches_1_has_the_range_up_to_1(gain: float, fewe
     net = Net()
     x = net.input(1, 4, 6, 6)
     y = net.op("Sigmoid", net.op("Conv", x, net.constant(net.normal(4, 4, 1, 1, scale=gain))))
-    given = quantized(net.graph(y), net.feeds(3, scale=4.0))
+    given = quantize_net(net.graph(y), net.feeds(3, scale=4.0)).graph
     scale = parameters(given, y).scale[0]
     assert (0.999 <= scale * 255 < 1) == fewer
     wanted = np.float32(1 / 255) if fewer else np.float32(scale)
@@ -497,7 +493,7 @@ def test_such_tables_are_nearer_to_float_than_the_steps_of_the_file() -> None:
         last = net.conv(net.op("HardSwish", net.conv(last, 16, 16, group=16)), 16, 16, 1)
     graph = net.graph(last)
     feeds = net.feeds(8)
-    given = quantized(graph, feeds)
+    given = quantize_net(graph, feeds).graph
     compiled = as_compiled(given)
     assert compiled is not given
 

@@ -15,7 +15,7 @@ from engine.base.events import CallbackReporter, Event, Progress
 from engine.graph.execute import Session
 from engine.quantize import Observations, QuantizeSettings, calibrate, quantize
 from engine.quantize.calibration.calibrate import sample_limit
-from tests.quantize.models import Net, quantile, small_cnn, stream
+from tests.quantize.models import Net, quantile, quantize_net, small_cnn, stream
 
 
 def test_ranges_are_those_of_the_float_graph() -> None:
@@ -172,12 +172,7 @@ def test_poor_data_is_quantized_and_runs(algorithm: str, kind: str) -> None:
     feeds = net.feeds(1 if kind == "one image" else 3)
     if kind in ("constant", "zero"):
         feeds = [{x: np.full((1, 3, 8, 8), 0.5 * (kind == "constant"), np.float32)}] * 3
-    done = quantize(
-        graph,
-        calibrate(graph, feeds),
-        QuantizeSettings(algorithm=algorithm),
-        feeds=lambda: iter(feeds),
-    )
+    done = quantize_net(graph, feeds, algorithm=algorithm)
     golden, found = Session(graph).run(feeds[0]), Session(done.graph).run(feeds[0])
     for name, expected in golden.items():
         assert np.isfinite(found[name]).all()

@@ -23,7 +23,7 @@ from engine.quantize.dtypes.formats import (
     resolve_dtype,
 )
 from engine.quantize.dtypes.scheme import activation_params, weight_params
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, quantize_net, small_cnn
 
 FORMATS = {scheme.activation for scheme in SCHEMES.values()} | {
     scheme.weight for scheme in SCHEMES.values()
@@ -100,7 +100,7 @@ def test_the_older_name_means_w8a8_on_newer_chips() -> None:
 @pytest.mark.parametrize("dtype", ["w4a8", "asymmetric_quantized-16"])
 def test_a_dtype_of_no_chip_simulates_with_a_warning(dtype: str) -> None:
     net, graph = small_cnn()
-    done = quantize(graph, calibrate(graph, net.feeds(1)), QuantizeSettings(dtype=dtype))
+    done = quantize_net(graph, net.feeds(1), dtype=dtype)
     assert [finding.code for finding in done.findings] == ["no-chip-has-dtype"]
     for chip in chips():
         with pytest.raises(QuantizationError, match="does not have"):
@@ -126,7 +126,7 @@ def test_unknown_names() -> None:
 @pytest.mark.parametrize("dtype", sorted(SCHEMES))
 def test_the_graph_stores_what_the_dtype_says(dtype: str) -> None:
     net, graph = small_cnn()
-    done = quantize(graph, calibrate(graph, net.feeds(2)), QuantizeSettings(dtype=dtype))
+    done = quantize_net(graph, net.feeds(2), dtype=dtype)
     onnx.checker.check_model(done.graph.to_proto(), full_check=True)
     scheme = SCHEMES[dtype]
     assert done.table["Relu_2_0"].dtype == scheme.activation.dtype

@@ -11,7 +11,7 @@ from engine.graph.execute import Session
 from engine.graph.layers import LayerMap
 from engine.quantize import QuantizeSettings, calibrate, layers_of, quantize
 from engine.quantize.quantize import Quantized
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, quantize_net, small_cnn
 
 DTYPES = ("w8a8", "w8a16", "w16a16i", "dynamic_fixed_point-8", "dynamic_fixed_point-16")
 
@@ -117,6 +117,6 @@ def test_a_constant_that_stands_as_a_node_is_no_layer() -> None:
     weight = net.op("Constant", value=numpy_helper.from_array(net.normal(4, 4, 1, 1), "weight"))
     graph = net.graph(net.op("Relu", net.op("Conv", x, weight)))
     assert any(node.op_type == "Constant" for node in graph.nodes)
-    done = quantize(graph, calibrate(graph, net.feeds(2)))
+    done = quantize_net(graph, net.feeds(2))
     assert [layer.op for layer in done.layers.layers] == ["Conv"]
     assert {layer.node for layer in done.layers.layers} <= {node.name for node in done.graph.nodes}

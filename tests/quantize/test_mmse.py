@@ -19,7 +19,7 @@ from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.dtypes.scheme import activation_params
 from engine.quantize.planning.node_properties import Clamp
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, quantize_net, small_cnn
 
 SHAPES = {
     "normal": lambda rng: rng.normal(size=40_000),
@@ -162,12 +162,7 @@ def test_scales_of_channels_and_rounded_weights_gain() -> None:
 def test_every_dtype_goes_through(dtype: str) -> None:
     net, graph = small_cnn()
     feeds = net.feeds(3)
-    done = quantize(
-        graph,
-        calibrate(graph, feeds),
-        QuantizeSettings(dtype=dtype, algorithm="mmse"),
-        feeds=lambda: iter(feeds),
-    )
+    done = quantize_net(graph, feeds, dtype=dtype, algorithm="mmse")
     assert set(done.table)
 
 

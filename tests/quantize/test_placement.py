@@ -14,14 +14,12 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.passes import optimise
 from engine.quantize import Observations, Quantized, QuantizeSettings, calibrate, quantize
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, quantize_net, small_cnn
 
 
 def done(net: Net, *outputs: str, granularity: str = "channel") -> Quantized:
     graph = net.graph(*outputs)
-    return quantize(
-        graph, calibrate(graph, net.feeds(4)), QuantizeSettings(granularity=granularity)
-    )
+    return quantize_net(graph, net.feeds(4), granularity=granularity)
 
 
 def ops(quantized: Quantized) -> list[str]:
@@ -30,7 +28,7 @@ def ops(quantized: Quantized) -> list[str]:
 
 def test_the_quantized_graph_is_valid_and_keeps_the_interface() -> None:
     net, graph = small_cnn()
-    result = quantize(graph, calibrate(graph, net.feeds(3)))
+    result = quantize_net(graph, net.feeds(3))
     onnx.checker.check_model(result.graph.to_proto(), full_check=True)
     assert result.graph.inputs == graph.inputs
     assert result.graph.outputs == graph.outputs
@@ -53,7 +51,7 @@ def test_quantization_is_deterministic_and_leaves_its_input_alone() -> None:
 
 def test_the_table_holds_what_the_graph_does() -> None:
     net, graph = small_cnn()
-    result = quantize(graph, calibrate(graph, net.feeds(3)))
+    result = quantize_net(graph, net.feeds(3))
     assert QuantTable.from_json(json.loads(json.dumps(result.table.to_json()))) == result.table
     read = 0
     for node in result.graph.nodes:
@@ -183,7 +181,7 @@ def test_a_bias_that_would_overflow() -> None:
     out = net.op("Conv", net.input(1, 3, 4, 4), net.constant(weight), net.constant(bias))
     graph = net.graph(out)
     feeds = net.feeds(3)
-    result = quantize(graph, calibrate(graph, feeds))
+    result = quantize_net(graph, feeds)
     step = result.table[out].scale[0]
     expected, found = Session(graph).run(feeds[0])[out], Session(result.graph).run(feeds[0])[out]
     np.testing.assert_allclose(found[:, 1:3], expected[:, 1:3], atol=0.51 * step)
@@ -195,7 +193,7 @@ def test_shared_weights() -> None:
     out = net.op("Conv", net.op("Conv", x, weight), weight)
     graph = net.graph(out)
     feeds = net.feeds(2)
-    result = quantize(graph, calibrate(graph, feeds))
+    result = quantize_net(graph, feeds)
     noise = Session(result.graph).run(feeds[0])[out] - Session(graph).run(feeds[0])[out]
     assert np.abs(noise).max() < 12 * result.table[out].scale[0]
 
@@ -206,7 +204,7 @@ def test_a_small_divisor_does_not_become_zero() -> None:
     out = net.op("Sigmoid", net.op("Div", x, net.constant([[0.001, 100.0]])))
     graph = net.graph(out)
     feeds = net.feeds(2)
-    result = quantize(graph, calibrate(graph, feeds))
+    result = quantize_net(graph, feeds)
     assert np.isfinite(Session(result.graph).run(feeds[0])[out]).all()
 
 
@@ -223,7 +221,7 @@ def test_a_layer_normalization_in_parts_stays_in_float() -> None:
     rows = np.geomspace(1e-3, 1, 6, dtype=np.float32)[:, None]
     feeds = [{name: array * rows for name, array in feed.items()} for feed in net.feeds(4)]
     observed = optimise(graph).graph
-    result = quantize(observed, calibrate(observed, feeds))
+    result = quantize_net(observed, feeds)
     (wanted,) = Session(graph).run(feeds[0]).values()
     (found,) = Session(result.graph).run(feeds[0]).values()
     last = np.abs(found - wanted)[:, -1].max()  # the first rows are less than a step of the input
@@ -241,7 +239,7 @@ def test_a_layer_normalization_in_parts_stays_in_float() -> None:
 
 def test_a_quantized_source_keeps_its_quantization() -> None:
     net, graph = small_cnn()
-    source = quantize(graph, calibrate(graph, net.feeds(2))).graph
+    source = quantize_net(graph, net.feeds(2)).graph
     seen = calibrate(source, net.feeds(1))
     again = quantize(source, seen)
     assert again.graph.to_bytes() == source.to_bytes()
@@ -259,7 +257,7 @@ def test_nothing_to_quantize() -> None:
     net = Net()
     graph = net.graph(net.op("Exp", net.input(1, 8)))
     with pytest.raises(QuantizationError, match="nothing that can be quantized") as caught:
-        quantize(graph, calibrate(graph, net.feeds(1)))
+        quantize_net(graph, net.feeds(1))
     assert "--no-quantize" in caught.value.remedy
     assert "8-bit form" in caught.value.cause
 
@@ -299,7 +297,7 @@ def test_a_graph_of_1000_layers() -> None:
     for _ in range(1000):
         x = net.op("Add", x, net.constant(net.normal(1, 4)))
     graph = net.graph(x)
-    result = quantize(graph, calibrate(graph, net.feeds(1)))
+    result = quantize_net(graph, net.feeds(1))
     assert len(result.table) == 2 * 1000 + 1
 
 

@@ -9,14 +9,14 @@ import pytest
 from engine.base.errors import QuantizationError
 from engine.graph.execute import Session, ort
 from engine.graph.ir import Graph, params_of
-from engine.quantize import calibrate, lower_for_vendor, quantize, require_plain_run, vendor_form
-from tests.quantize.models import Net, small_cnn
+from engine.quantize import lower_for_vendor, require_plain_run, vendor_form
+from tests.quantize.models import Net, quantize_net, small_cnn
 
 
 def test_opset_19_with_the_same_results() -> None:
     net, graph = small_cnn()
     feeds = net.feeds(4)
-    quantized = quantize(graph, calibrate(graph, feeds)).graph
+    quantized = quantize_net(graph, feeds).graph
     model = lower_for_vendor(quantized)
     assert model.ir_version == 8
     assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", 19)]
@@ -40,7 +40,7 @@ def test_an_operator_that_opset_19_lacks_is_named() -> None:
     net = Net()
     out = net.op("AffineGrid", net.input(1, 2, 3), net.constant(np.array([1, 1, 4, 4])))
     graph = net.graph(out, net.conv(net.input(1, 3, 8, 8), 3, 4))
-    quantized = quantize(graph, calibrate(graph, net.feeds(1))).graph
+    quantized = quantize_net(graph, net.feeds(1)).graph
     with pytest.raises(QuantizationError, match="AffineGrid"):
         lower_for_vendor(quantized)
 
@@ -54,7 +54,7 @@ def test_layers_with_one_weight_run_in_every_session_of_the_runtime() -> None:
     out = net.op("Mul", net.op("Conv", left, weight), gain)
     graph = net.graph(out)
     feed = net.feeds(1)[0]
-    done = quantize(graph, calibrate(graph, [feed])).graph
+    done = quantize_net(graph, [feed]).graph
     model = done.to_proto()
     convs = [node for node in model.graph.node if node.op_type == "Conv"]
     convs[1].input[1] = convs[0].input[1]
@@ -79,7 +79,7 @@ def test_numbers_that_only_the_runtime_computes_count_as_weights(readers: int) -
     outputs = [y, net.op("Mul", x, root)] if readers == 2 else [y]
     graph = net.graph(*outputs)
     feed = net.feeds(1)[0]
-    done = quantize(graph, calibrate(graph, [feed])).graph
+    done = quantize_net(graph, [feed]).graph
     model = done.to_proto()
     first = {}
     for node in model.graph.node:  # one zero point for both, as equal constants become one
@@ -93,7 +93,7 @@ def test_numbers_that_only_the_runtime_computes_count_as_weights(readers: int) -
 def test_an_export_that_does_not_run_is_an_error() -> None:
     net, graph = small_cnn()
     feed = net.feeds(1)[0]
-    model = lower_for_vendor(quantize(graph, calibrate(graph, [feed])).graph)
+    model = lower_for_vendor(quantize_net(graph, [feed]).graph)
     require_plain_run(model.SerializeToString(), feed)
     twice = onnx.ModelProto()
     twice.CopyFrom(model)
@@ -117,7 +117,7 @@ def test_the_form_of_many_rewrites_is_made_in_one_copy(monkeypatch: pytest.Monke
     gate = net.op("HardSigmoid", net.conv(inner, 8, 8), alpha=1 / 6, beta=0.5)
     graph = net.graph(inner, net.op("GlobalAveragePool", gate))
     feeds = net.feeds(2)
-    quantized = quantize(graph, calibrate(graph, feeds)).graph
+    quantized = quantize_net(graph, feeds).graph
     before = quantized.to_bytes()
     copies: list[Graph] = []
     plain = Graph.copy

@@ -9,30 +9,18 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from engine.graph.execute import Session, as_compiled, fused_roundings, ort
+from engine.graph.execute import Session, as_compiled, fused_roundings
 from engine.graph.execute.float16_layers import gelus, half_precision
 from engine.graph.ir import Graph
 from engine.quantize import (
-    QuantizeSettings,
-    calibrate,
     lower_for_vendor,
     narrow_scales,
     plan,
-    quantize,
     span_of,
     wide_layers,
 )
 from engine.quantize.qdq.vendor_convolutions import LARGEST_STRIDE
-from tests.quantize.models import Net
-
-
-def unoptimised(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs as the file says them, without any kernel on integers."""
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(model.SerializeToString(), options)
-    found: list[np.ndarray] = session.run(None, feed)
-    return found
+from tests.quantize.models import Net, assert_same_numbers, outputs_of_file, quantize_net
 
 
 @pytest.mark.parametrize(
@@ -60,17 +48,13 @@ def test_large_strides_become_channels(
     y = net.op("Conv", x, weight, bias, strides=[stride] * len(kernel), **more)
     graph = net.graph(net.op("Relu", y))
     feeds = net.feeds(2)
-    given = quantize(graph, calibrate(graph, feeds)).graph
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given)
     convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
     for node in convolutions:
         strides = next(each.ints for each in node.attribute if each.name == "strides")
         assert max(strides) <= LARGEST_STRIDE
-    for feed in feeds:
-        for found, wanted in zip(
-            unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
-        ):
-            np.testing.assert_array_equal(found, wanted)
+    assert_same_numbers(model, given, feeds)
 
 
 @pytest.mark.parametrize(
@@ -84,16 +68,12 @@ def test_all_rows_become_channels(columns: int, pads: list[int] | None, strides:
     y = net.op("Conv", x, weight, bias, strides=strides, **more)
     graph = net.graph(net.op("Relu", y))
     feeds = net.feeds(2)
-    given = quantize(graph, calibrate(graph, feeds)).graph
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given)
     (node,) = (node for node in model.graph.node if node.op_type == "Conv")
     kernel = next(each.ints for each in node.attribute if each.name == "kernel_shape")
     assert list(kernel) == [1, columns]
-    for feed in feeds:
-        for found, wanted in zip(
-            unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
-        ):
-            np.testing.assert_array_equal(found, wanted)
+    assert_same_numbers(model, given, feeds)
 
 
 def test_small_and_grouped_strides_stay() -> None:
@@ -102,7 +82,7 @@ def test_small_and_grouped_strides_stay() -> None:
     small = net.op("Conv", x, net.constant(net.normal(4, 4, 9)), strides=[LARGEST_STRIDE])
     grouped = net.op("Conv", x, net.constant(net.normal(4, 1, 9)), strides=[8], group=4)
     graph = net.graph(small, grouped)
-    given = quantize(graph, calibrate(graph, net.feeds(2))).graph
+    given = quantize_net(graph, net.feeds(2)).graph
     model = lower_for_vendor(given)
     assert {node.op_type for node in model.graph.node} == {
         "QuantizeLinear",
@@ -120,14 +100,14 @@ def test_a_linear_resize_keeps_the_scale_of_its_input(way: str) -> None:
     graph = net.graph(net.conv(large, 4, 4), net.conv(x, 4, 4))
     assert plan(graph).sources[large] == x
     feeds = net.feeds(3)
-    done = quantize(graph, calibrate(graph, feeds))
+    done = quantize_net(graph, feeds)
     assert done.table[large].scale == done.table[x].scale
     model = lower_for_vendor(done.graph)
     kinds = [node.op_type for node in model.graph.node]
     assert "Max" not in kinds  # what guards against ONNX Runtime's kernel would be a CPU layer
     for feed in feeds:
         ours = list(Session(done.graph).run(feed).values())
-        for found, wanted in zip(ours, unoptimised(model, feed), strict=True):
+        for found, wanted in zip(ours, outputs_of_file(model, feed), strict=True):
             np.testing.assert_array_equal(found, wanted)
 
 
@@ -170,13 +150,11 @@ def biases(model: onnx.ModelProto) -> list[int | None]:
 def test_a_bias_behind_a_product_has_a_scale_for_each_number(shape: tuple[int, ...]) -> None:
     net, graph = product(*shape)
     feeds = net.feeds(3)
-    given = quantize(graph, calibrate(graph, feeds)).graph
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given)
     assert biases(model) == [len(shape) - 1]
     assert biases(lower_for_vendor(given, level=2)) == [None]
-    for feed in feeds:
-        (found,), (wanted,) = unoptimised(model, feed), unoptimised(given.to_proto(), feed)
-        np.testing.assert_array_equal(found, wanted)
+    assert_same_numbers(model, given, feeds)
     # what it hands to the sum is not rounded as compiled
     rounded = [node for node in given.nodes if node.op_type == "QuantizeLinear"]
     fused = [node for node in as_compiled(given).nodes if node.op_type == "QuantizeLinear"]
@@ -185,7 +163,7 @@ def test_a_bias_behind_a_product_has_a_scale_for_each_number(shape: tuple[int, .
 
 def test_one_number_for_all_is_no_bias() -> None:
     net, graph = product(1)
-    given = quantize(graph, calibrate(graph, net.feeds(2))).graph
+    given = quantize_net(graph, net.feeds(2)).graph
     assert biases(lower_for_vendor(given)) == [None]
     assert as_compiled(given) is given
 
@@ -197,17 +175,13 @@ def test_readers_in_float_have_a_dequantization_of_their_own() -> None:
     root = net.op("Sqrt", net.op("ReduceMean", squared, net.constant(np.array([1])), keepdims=1))
     graph = net.graph(net.conv(x, 4, 4), root)
     feeds = net.feeds(3)
-    given = quantize(graph, calibrate(graph, feeds)).graph
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given)
     (mul,) = (node for node in model.graph.node if node.op_type == "Mul")
     assert mul.input[0] == mul.input[1]
     others = {name for node in model.graph.node if node is not mul for name in node.input}
     assert mul.input[0] not in others
-    for feed in feeds:
-        for found, wanted in zip(
-            unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
-        ):
-            np.testing.assert_array_equal(found, wanted)
+    assert_same_numbers(model, given, feeds)
 
 
 @pytest.mark.parametrize("read", [False, True])
@@ -220,15 +194,12 @@ def test_states_that_are_outputs_stand_behind_a_reshape(read: bool) -> None:
     last = net.op("Sigmoid", "hn" if read else "s")
     graph = net.graph(last, "hn", "cn")
     (feed,) = net.feeds(1)
-    given = quantize(graph, calibrate(graph, [feed])).graph
+    given = quantize_net(graph, [feed]).graph
     model = lower_for_vendor(given)
     writers = {name: node.op_type for node in model.graph.node for name in node.output}
     assert [value.name for value in model.graph.output] == [last, "hn", "cn"]
     assert [writers[name] for name in ("hn", "cn")] == ["Reshape", "Reshape"]
-    for found, wanted in zip(
-        unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
-    ):
-        np.testing.assert_array_equal(found, wanted)
+    assert_same_numbers(model, given, [feed])
 
 
 @pytest.mark.parametrize(("below", "written"), [(True, "Conv"), (False, "Pad")])
@@ -244,14 +215,11 @@ def test_zeros_around_a_pool_are_pads_of_a_convolution(below: bool, written: str
     pooled = net.op("MaxPool", padded, kernel_shape=[3, 3], strides=[2, 2])
     graph = net.graph(net.op("Conv", pooled, net.constant(net.normal(4, 8, 1, 1))))
     feeds = net.feeds(2)
-    given = quantize(graph, calibrate(graph, feeds)).graph
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given)
     before = [node for node in model.graph.node if node.op_type in ("Pad", "Conv")][1]
     assert before.op_type == written
-    for feed in feeds:
-        np.testing.assert_array_equal(
-            unoptimised(model, feed)[0], unoptimised(given.to_proto(), feed)[0]
-        )
+    assert_same_numbers(model, given, feeds)
 
 
 def test_scales_are_no_farther_apart_than_a_chip_has_them() -> None:
@@ -263,7 +231,7 @@ def test_scales_are_no_farther_apart_than_a_chip_has_them() -> None:
     y = net.op("Conv", x, net.constant(weight), net.constant(net.normal(4)))
     graph = net.graph(net.op("Clip", y, net.constant(np.float32(-4)), net.constant(np.float32(4))))
     feed = net.feeds(1)[0]
-    given = quantize(graph, calibrate(graph, [feed])).graph
+    given = quantize_net(graph, [feed]).graph
     assert narrow_scales(given, 1 << 20) is given
     assert list(wide_layers(given, 1 << 10).values()) == [2]
     narrow = narrow_scales(given, 1 << 10)
@@ -299,15 +267,11 @@ def test_a_float16_layer_alone_between_integers_has_a_tensor_without_parameters(
     graph = net.graph(net.conv(made, 4, 4))
     feeds = net.feeds(3)
     layers = {made: "float16"} if half else {}
-    given = quantize(graph, calibrate(graph, feeds), QuantizeSettings(layers=layers)).graph
+    given = quantize_net(graph, feeds, layers=layers).graph
     model = lower_for_vendor(given)
     added = [node for node in model.graph.node if node.op_type == "LeakyRelu"]
     assert len(added) == half
-    for feed in feeds:
-        for found, wanted in zip(
-            unoptimised(model, feed), unoptimised(given.to_proto(), feed), strict=True
-        ):
-            np.testing.assert_array_equal(found, wanted)
+    assert_same_numbers(model, given, feeds)
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
@@ -317,7 +281,7 @@ def test_a_gelu_is_written_in_parts_that_are_one_layer_of_8_bits(approximate: st
     inner = net.op("Conv", x, net.constant(net.normal(8, 4, 1, 1)), net.constant(net.normal(8)))
     graph = net.graph(net.op("Gelu", inner, approximate=approximate))
     feeds = net.feeds(2)
-    given = quantize(graph, calibrate(graph, feeds)).graph
+    given = quantize_net(graph, feeds).graph
     model = lower_for_vendor(given)
     kinds = [node.op_type for node in model.graph.node]
     assert "Gelu" not in kinds
@@ -329,7 +293,7 @@ def test_a_gelu_is_written_in_parts_that_are_one_layer_of_8_bits(approximate: st
     # as compiled the sum of the convolution is handed over: nothing rounds it
     assert [node.outputs[0] for node in fused_roundings(file)] == [end.inputs[0]]
     for feed in feeds:
-        (found,), (wanted,) = unoptimised(model, feed), unoptimised(given.to_proto(), feed)
+        (found,), (wanted,) = outputs_of_file(model, feed), outputs_of_file(given.to_proto(), feed)
         if approximate == "none":
             np.testing.assert_array_equal(found, wanted)
         else:  # the compiler computes it by erf: a step here and there

@@ -17,7 +17,7 @@ from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.algorithms.accurate.select import CANDIDATES
 from engine.quantize.interface import Quantized
 from engine.report import sqnr_rank
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, quantize_net, small_cnn
 
 ACCURATE = QuantizeSettings(algorithm="accurate")
 
@@ -133,7 +133,7 @@ def test_the_recipe_is_left_where_it_does_harm(monkeypatch: pytest.MonkeyPatch) 
         graph, calibrate(graph, feeds), ACCURATE, feeds=lambda: feeds, reporter=reporter
     )
     monkeypatch.undo()
-    plain = quantize(graph, calibrate(graph, feeds))
+    plain = quantize_net(graph, feeds)
     assert any(not choice.equalize for choice in CANDIDATES.values())
     assert least_sqnr(graph, found.graph, feeds) > least_sqnr(graph, plain.graph, feeds) - 1
 
