@@ -153,6 +153,13 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
+def with_line(dataset: Dataset, index: int, error: DatasetError) -> DatasetError:
+    """An error about a file, with the sample's place in the dataset."""
+    return DatasetError(
+        f"{dataset.where(index)}: {error.what}", cause=error.cause, remedy=error.remedy
+    )
+
+
 def dataset_digest(dataset: Dataset) -> str:
     """Hexadecimal SHA-256 of what the samples hold, in their order; names and places do not matter.
 
@@ -164,9 +171,7 @@ def dataset_digest(dataset: Dataset) -> str:
         try:
             text = " ".join(file_digest(path) for path in entry)
         except DatasetError as error:
-            raise DatasetError(
-                f"{dataset.where(index)}: {error.what}", cause=error.cause, remedy=error.remedy
-            ) from error
+            raise with_line(dataset, index, error) from error
         digest.update(f"{text}\n".encode("ascii"))
     return digest.hexdigest()
 

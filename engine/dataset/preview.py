@@ -9,9 +9,9 @@ import numpy as np
 from PIL import Image
 
 from engine.base.errors import DatasetError, UsageError
-from engine.dataset.dataset_list import Dataset
+from engine.dataset.dataset_list import Dataset, with_line
 from engine.dataset.preprocess import InputPlan, Preprocess
-from engine.dataset.samples import ReadingStats, input_count_error, load_file, with_line
+from engine.dataset.samples import ReadingStats, input_count_error, load_file
 from engine.wire.dataset import Channel, Preview
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.peers.limits import machine_bytes
 from engine.base.text import sanitize, shape_text
-from engine.dataset.dataset_list import Dataset
+from engine.dataset.dataset_list import Dataset, with_line
 from engine.dataset.decode import file_kind, named, open_array, open_image, to_rgb_or_gray
 from engine.dataset.preprocess import InputPlan, Preprocess, shape_error
 
@@ -392,13 +392,6 @@ def require_files(dataset: Dataset, reporter: Reporter | None = None) -> None:
     if first is not None:
         others = f" So it is with {more} more of its files." if more else ""
         raise DatasetError(f"{first.what}{others}", cause=first.cause, remedy=first.remedy)
-
-
-def with_line(dataset: Dataset, index: int, error: DatasetError) -> DatasetError:
-    """An error about a file, with the sample's place in the dataset."""
-    return DatasetError(
-        f"{dataset.where(index)}: {error.what}", cause=error.cause, remedy=error.remedy
-    )
 
 
 def input_count_error(dataset: Dataset, index: int, plans: Sequence[InputPlan]) -> DatasetError:

@@ -17,6 +17,7 @@ from engine.base.errors import QuantizationError
 from engine.base.events import NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.graph.ir import Graph, QuantParams
+from engine.graph.passes.base import only_reader
 from engine.quantize.algorithms.ranges import activation_table, choose_ranges
 from engine.quantize.algorithms.vendor_rewrite import rewrite_as_vendor
 from engine.quantize.calibration.calibrate import calibrate
@@ -151,14 +152,10 @@ def _unrounded(graph: Graph, decided: Plan) -> set[str]:
 
 def _is_swish(node: ir.Node) -> bool:
     """Whether a Sigmoid is only there to be multiplied with its own input."""
-    if node.op_type != "Sigmoid" or node.outputs[0].is_graph_output():
+    reader = only_reader(node.outputs[0]) if node.op_type == "Sigmoid" else None
+    if reader is None or reader.op_type != "Mul":
         return False
-    readers = [use.node for use in node.outputs[0].uses()]
-    return (
-        len(readers) == 1
-        and readers[0].op_type == "Mul"
-        and any(value is node.inputs[0] for value in readers[0].inputs)
-    )
+    return any(value is node.inputs[0] for value in reader.inputs)
 
 
 def _adds(node: ir.Node) -> bool:

@@ -23,6 +23,7 @@ import onnx_ir as ir
 from engine.graph.ir import NORMALIZED, Graph, infer_shapes
 from engine.graph.layers import FUSED_ACTIVATIONS
 from engine.graph.passes import Editor
+from engine.graph.passes.base import only_reader
 from engine.quantize.planning.node_properties import array_of, clamp_bounds, input_of, name_of
 
 STAGE = 7
@@ -78,13 +79,12 @@ def _with_epsilon_again(node: ir.Node, edit: Editor) -> bool:
 def _into_weights(node: ir.Node, edit: Editor) -> bool:
     """``conv(x) + x`` as one convolution, where every output is over its own input."""
     weight = array_of(input_of(node, 1)) if node.op_type == "Conv" else None
-    value = node.outputs[0] if node.outputs else None
-    if weight is None or weight.ndim != 4 or value is None or value.is_graph_output():
+    if weight is None or weight.ndim != 4:
         return False
-    readers = [use.node for use in value.uses()]
-    if len(readers) != 1 or readers[0].op_type != "Add":
+    reader = only_reader(node.outputs[0])
+    if reader is None or reader.op_type != "Add":
         return False
-    if not any(other is node.inputs[0] for other in readers[0].inputs):
+    if not any(other is node.inputs[0] for other in reader.inputs):
         return False
     group, kernel = node.attributes.get_int("group", 1), weight.shape[2:]
     same = (
@@ -101,7 +101,7 @@ def _into_weights(node: ir.Node, edit: Editor) -> bool:
     for channel in range(len(new)):
         new[channel, channel % per_group, kernel[0] // 2, kernel[1] // 2] += 1
     edit.set_constant(node, 1, new)
-    edit.merge_follower(node, readers[0])
+    edit.merge_follower(node, reader)
     return True
 
 
@@ -225,11 +225,10 @@ def _bounds(
 
 
 def _ends_in_relu(node: ir.Node) -> bool:
-    value = node.outputs[0]
-    readers = [use.node for use in value.uses()]
-    if len(readers) != 1 or value.is_graph_output():
+    reader = only_reader(node.outputs[0])
+    if reader is None or reader.op_type not in FUSED_ACTIVATIONS:
         return False
-    bounds = clamp_bounds(readers[0]) if readers[0].op_type in FUSED_ACTIVATIONS else None
+    bounds = clamp_bounds(reader)
     return bounds is not None and bounds[0] == 0
 
 

@@ -45,19 +45,6 @@ class DtypeBoundary:
     name: str
 
 
-@dataclass(frozen=True)
-class DataFlow:
-    """The format of every tensor that takes part.
-
-    Attributes:
-        formats: tensor or constant -> format in which it is written, in the order of the graph.
-        boundaries: tensor -> its other formats.
-    """
-
-    formats: Mapping[str, Format]
-    boundaries: Mapping[str, tuple[DtypeBoundary, ...]]
-
-
 def operands(
     node: ir.Node, role: Role, scheme: Scheme, weight: WeightPlan | None
 ) -> list[ir.Value]:
@@ -147,8 +134,11 @@ def data_flow(
     weights: Mapping[str, WeightPlan],
     absorbed: set[str],
     base: Scheme,
-) -> DataFlow:
+) -> tuple[dict[str, Format], dict[str, tuple[DtypeBoundary, ...]]]:
     """The format of every tensor, and the conversions that its readers need.
+
+    The first has tensors and constants that take part, in the order of the graph; the second those
+    that are read in other formats as well.
 
     A tensor has the format of the layer that writes it. One that comes in float (graph inputs,
     results of float operators) is converted to the model's format, or to that of its readers where
@@ -189,7 +179,7 @@ def data_flow(
                 DtypeBoundary(tensor, form, names.claim(f"{tensor}__{format_suffix(form)}"))
                 for form in others
             )
-    return DataFlow(formats, boundaries)
+    return formats, boundaries
 
 
 def float_kernel_reason(scheme: Scheme) -> str:

@@ -17,7 +17,6 @@ from engine.graph.layers import FUSED_ACTIVATIONS, LayerMap
 from engine.quantize.dtypes.formats import Format, Scheme, scheme_of
 from engine.quantize.planning.layers import find_layers, with_dtypes
 from engine.quantize.planning.mixed import (
-    DataFlow,
     DtypeBoundary,
     assign_schemes,
     data_flow,
@@ -169,8 +168,10 @@ class _Planner:
         for name, scheme in schemes.items():
             if not scheme.integer:
                 self._reasons[name] = float_kernel_reason(scheme)
-        flow = data_flow(self._nodes, self._roles, schemes, self._weights, absorbed, self._base)
-        return self._plan(schemes, flow, with_dtypes(layers, schemes))
+        formats, boundaries = data_flow(
+            self._nodes, self._roles, schemes, self._weights, absorbed, self._base
+        )
+        return self._plan(schemes, formats, boundaries, with_dtypes(layers, schemes))
 
     def _to_float(self, node: ir.Node, reason: str) -> None:
         self._roles[node.name or ""] = Role.FLOAT
@@ -310,41 +311,47 @@ class _Planner:
             return False
         return self._role(writer) in (Role.INTEGER, Role.EMULATED)
 
-    def _plan(self, schemes: Mapping[str, Scheme], flow: DataFlow, layers: LayerMap) -> Plan:
+    def _plan(
+        self,
+        schemes: Mapping[str, Scheme],
+        formats: Mapping[str, Format],
+        boundaries: Mapping[str, tuple[DtypeBoundary, ...]],
+        layers: LayerMap,
+    ) -> Plan:
         sources: dict[str, str] = {}
         concats: list[ir.Node] = []
         for node in self._nodes:
             scheme = schemes.get(node.name or "")
             if scheme is None or self._role(node) is Role.FLOAT:
                 continue
-            if node.name in self._interpolating and not self._keeps_format(node, flow):
+            if node.name in self._interpolating and not self._keeps_format(node, formats):
                 self._interpolating.remove(node.name or "")
             if self._shares(node):
                 source = name_of(data_inputs(node)[0])
-                sources.update({name_of(v): source for v in node.outputs if v.name in flow.formats})
+                sources.update({name_of(v): source for v in node.outputs if v.name in formats})
             elif node.op_type == "Concat":
                 concats.append(node)
-        constant = {name for name in flow.formats if is_constant(self._values[name])}
+        constant = {name for name in formats if is_constant(self._values[name])}
         integer = {
             name
-            for name, form in flow.formats.items()
-            if not form.is_float or any(not b.form.is_float for b in flow.boundaries.get(name, ()))
+            for name, form in formats.items()
+            if not form.is_float or any(not b.form.is_float for b in boundaries.get(name, ()))
         } - constant
         integer |= {root_of(name, sources) for name in integer}
         return Plan(
             roles=self._roles,
             reasons=self._reasons,
-            tensors=tuple(name for name in flow.formats if name in integer),
+            tensors=tuple(name for name in formats if name in integer),
             sources=sources,
-            concats=self._concats(concats, sources, flow.formats),
-            constants=tuple(name for name in flow.formats if name in constant),
+            concats=self._concats(concats, sources, formats),
+            constants=tuple(name for name in formats if name in constant),
             clamps=self._clamps,
             weights=self._weights,
             # ONNX Runtime interpolates between integers without rounding
             guarded=frozenset(self._guarded | self._interpolating),
             schemes=schemes,
-            formats=flow.formats,
-            boundaries=flow.boundaries,
+            formats=formats,
+            boundaries=boundaries,
             layers=layers,
         )
 
@@ -352,12 +359,12 @@ class _Planner:
         """Whether what a node writes has the parameters of its first input."""
         return self._role(node) is Role.PASSTHROUGH or node.name in self._interpolating
 
-    def _keeps_format(self, node: ir.Node, flow: DataFlow) -> bool:
-        source = flow.formats.get(name_of(data_inputs(node)[0]))
+    def _keeps_format(self, node: ir.Node, formats: Mapping[str, Format]) -> bool:
+        source = formats.get(name_of(data_inputs(node)[0]))
         return (
             source is not None
             and not source.is_float
-            and source == flow.formats.get(name_of(node.outputs[0]))
+            and source == formats.get(name_of(node.outputs[0]))
         )
 
     def _concats(

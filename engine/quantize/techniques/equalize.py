@@ -61,12 +61,8 @@ class ConsumerNoise:
     per_channel: bool
 
 
-@dataclass(frozen=True)
-class _Local:
-    """A reader and the position of each of its channels among the labels of a component."""
-
-    reader: ConsumerNoise
-    local: np.ndarray
+_Local = tuple[ConsumerNoise, np.ndarray]
+"""A reader and the position of each of its channels among the labels of a component."""
 
 
 def consumer_noise(
@@ -117,7 +113,7 @@ def equalization_factors(
             continue
         gain = gains[labels] if gains[labels].any() else np.ones(labels.size)
         own = [
-            _Local(reader, np.searchsorted(labels, reader.groups))
+            (reader, np.searchsorted(labels, reader.groups))
             for reader in readers
             if np.isin(reader.groups, labels).all()
         ]
@@ -187,11 +183,10 @@ def _best(
     if len(relative) > 1:
         bases += [relative.max(axis=0), np.sqrt((relative**2).sum(axis=0) / present)]
     weight = np.zeros(ranges.shape[1])
-    for local in readers:
-        reader = local.reader
+    for reader, local in readers:
         if not reader.per_channel:
             rows = reader.largest / np.maximum(reader.largest.max(axis=1, keepdims=True), 1e-30)
-            np.maximum.at(weight, local.local, rows.max(axis=0))
+            np.maximum.at(weight, local, rows.max(axis=0))
     unit = np.ones(ranges.shape[1])
     best, least = unit, _noise(unit, ranges, share, gain, readers)
     for base in bases:
@@ -240,8 +235,8 @@ def _noise(
     """
     steps = (ranges / factors).max(axis=1) / 255.0
     total = float((share * steps**2).sum() / 12 * (gain * factors**2).sum())
-    for local in readers:
-        reader, own = local.reader, factors[local.local]
+    for reader, local in readers:
+        own = factors[local]
         if reader.per_channel:
             continue
         scales = (reader.largest * own).max(axis=1) / 127.0

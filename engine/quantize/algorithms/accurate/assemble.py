@@ -56,6 +56,14 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class RangeEnd:
+    """One end of a tensor's values, and by each weighing the rules that set the range there."""
+
+    tail: TailStats
+    rules: Mapping[str, MarginRules]
+
+
+@dataclass(frozen=True)
 class CalibrationStats:
     """The statistics that every candidate is built from; they depend on none of them."""
 
@@ -64,14 +72,11 @@ class CalibrationStats:
     settings: QuantizeSettings
     channels: Channels
     statistics: Statistics
-    above: Mapping[str, TailStats]
-    below: Mapping[str, TailStats]
-
+    above: Mapping[str, RangeEnd]
+    below: Mapping[str, RangeEnd]
     readers: list[ConsumerNoise]
     logits: Mapping[str, tuple[float, float]]
     shares: Mapping[str, float]
-    upper_rules: Mapping[str, Mapping[str, MarginRules]]
-    lower_rules: Mapping[str, Mapping[str, MarginRules]]
 
     def ranges(self, candidate: Candidate, rows: Sequence[int]) -> dict[str, ChannelRange]:
         """The range of every watched tensor's channels, judged by some of the samples."""
@@ -91,15 +96,12 @@ class CalibrationStats:
             ranges[name] = ChannelRange(np.minimum(least, 0.0), np.maximum(most, 0.0))
         return ranges
 
-    def _end(
-        self, name: str, tail_stats: TailStats, index: np.ndarray, candidate: Candidate
-    ) -> np.ndarray:
-        both = (self.upper_rules if tail_stats is self.above.get(name) else self.lower_rules)[name]
-        rules = both[candidate.margin]
+    def _end(self, name: str, end: RangeEnd, index: np.ndarray, candidate: Candidate) -> np.ndarray:
+        rules = end.rules[candidate.margin]
         groups = self.channels.groups.get(name)
         one = groups is None or bool(self.channels.frozen[groups].any()) or not candidate.equalize
         rule = rules.one if one else rules.each
-        return range_ends(tail_stats, index, self.statistics.samples, rule)
+        return range_ends(end.tail, index, self.statistics.samples, rule)
 
 
 def assemble(stats: CalibrationStats, candidate: Candidate, rows: Sequence[int]) -> Prepared:

@@ -10,9 +10,8 @@ import numpy as np
 
 from engine.base.events import Reporter
 from engine.graph.ir import Graph, TensorSpec
-from engine.quantize.algorithms.accurate.assemble import CalibrationStats, noise_shares
+from engine.quantize.algorithms.accurate.assemble import CalibrationStats, RangeEnd, noise_shares
 from engine.quantize.algorithms.accurate.range_margin import (
-    MarginRules,
     best_margin_rules,
     tail_thresholds,
 )
@@ -134,16 +133,16 @@ def collect_statistics(
     readers = consumer_noise(graph, channels, power, variance)
     gains, shares = noise_gains(channels, readers), noise_shares(graph)
 
-    def rules(ends: Mapping[str, TailStats]) -> dict[str, dict[str, MarginRules]]:
-        margin_rules = {}
-        for name, tail_stats in ends.items():
-            gain = np.ones(tail_stats.threshold.size)
+    def with_rules(tails: Mapping[str, TailStats]) -> dict[str, RangeEnd]:
+        ends = {}
+        for name, tail in tails.items():
+            gain = np.ones(tail.threshold.size)
             groups = channels.groups.get(name)
             if groups is not None and gains[groups].any():
                 gain = gains[groups]
             share = shares.get(name, 1.0) * (0.5 if plan.clamps.get(name) else 1.0)
-            margin_rules[name] = best_margin_rules(tail_stats, samples, gain, share)
-        return margin_rules
+            ends[name] = RangeEnd(tail, best_margin_rules(tail, samples, gain, share))
+        return ends
 
     return CalibrationStats(
         graph=graph,
@@ -151,13 +150,11 @@ def collect_statistics(
         settings=settings,
         channels=channels,
         statistics=statistics,
-        above=above,
-        below=below,
+        above=with_rules(above),
+        below=with_rules(below),
         readers=readers,
         logits=logits.ranges(),
         shares=shares,
-        upper_rules=rules(above),
-        lower_rules=rules(below),
     )
 
 

@@ -9,7 +9,7 @@ notes how far and how often each channel goes beyond a threshold, from which
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -102,14 +102,8 @@ class TailStats:
     second: np.ndarray
 
 
-@dataclass
-class _Rows:
-    """What gathers while samples come in."""
-
-    rows: dict[str, list[np.ndarray]] = field(default_factory=dict)
-
-    def add(self, name: str, row: np.ndarray) -> None:
-        self.rows.setdefault(name, []).append(row)
+Rows = dict[str, list[np.ndarray]]
+"""What gathers of each tensor while samples come in."""
 
 
 def observe(
@@ -138,7 +132,7 @@ def observe(
     readers: dict[str, list[Moments]] = {}
     for layer in moments.values():
         readers.setdefault(layer.tensor, []).append(layer)
-    gathered, positions, values = _Rows(), dict[str, int](), _Rows()
+    gathered, positions, values = Rows(), dict[str, int](), Rows()
     inputs = {spec.name for spec in runs.graph.inputs}
     came = 0
     for count, arrays, needed in runs.over(feeds, samples, "statistics", reporter):
@@ -159,23 +153,24 @@ def observe(
                 row = np.stack([flat.min(axis=1), flat.max(axis=1), total, square])
                 # finite values whose sums are not: of an untrained net, say
                 row = np.nan_to_num(row, posinf=_LARGEST, neginf=-_LARGEST)
-            gathered.add(name, row.astype(np.float64))
+            gathered.setdefault(name, []).append(row.astype(np.float64))
             if name in inputs:
                 # a copy: a view would keep the whole sample in memory
-                values.add(name, array.reshape(-1)[:: max(array.size // _VALUES, 1)].copy())
+                some = array.reshape(-1)[:: max(array.size // _VALUES, 1)].copy()
+                values.setdefault(name, []).append(some)
     if not came:
         raise QuantizationError(
             "There are no calibration samples to read again.",
             cause="The dataset is empty, or is not at hand any more.",
             remedy="Give the dataset, or choose the algorithm 'normal'.",
         )
-    tables = {name: np.stack(rows) for name, rows in gathered.rows.items()}
+    tables = {name: np.stack(rows) for name, rows in gathered.items()}
     return Statistics(
         tensors={
             name: ChannelStatistics(t[:, 0], t[:, 1], t[:, 2], t[:, 3], positions[name])
             for name, t in tables.items()
         },
-        values={name: np.concatenate(parts) for name, parts in values.rows.items()},
+        values={name: np.concatenate(parts) for name, parts in values.items()},
         moments=moments,
         samples=came,
     )
@@ -194,22 +189,22 @@ def observe_tails(
 
     ``logits`` gets its tensors of every sample.
     """
-    above, below = _Rows(), _Rows()
+    ends: list[tuple[int, Mapping[str, np.ndarray], Rows]] = [(1, upper, {}), (-1, lower, {})]
     for _, _, needed in runs.over(feeds, samples, "ranges", reporter):
         for name, array in needed.items():
             logits.visit(name, array)
-            if name in upper:
-                above.add(name, _excess(_by_channel(array, upper[name].size), upper[name], 1))
-            if name in lower:
-                below.add(name, _excess(_by_channel(array, lower[name].size), lower[name], -1))
-    return _tails(upper, above), _tails(lower, below)
-
-
-def _tails(thresholds: Mapping[str, np.ndarray], gathered: _Rows) -> dict[str, TailStats]:
-    return {
-        name: TailStats(thresholds[name], *np.stack(rows).transpose(1, 0, 2))
-        for name, rows in gathered.rows.items()
-    }
+            for sign, thresholds, rows in ends:
+                if name in thresholds:
+                    flat = _by_channel(array, thresholds[name].size)
+                    rows.setdefault(name, []).append(_excess(flat, thresholds[name], sign))
+    above, below = (
+        {
+            name: TailStats(thresholds[name], *np.stack(parts).transpose(1, 0, 2))
+            for name, parts in rows.items()
+        }
+        for _, thresholds, rows in ends
+    )
+    return above, below
 
 
 def residual_terms(graph: Graph, plan: Plan) -> dict[str, tuple[str, str]]:
