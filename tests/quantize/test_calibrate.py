@@ -327,6 +327,14 @@ def test_the_range_of_a_large_tensor_without_channels() -> None:
     assert np.isnan(high).all()
 
 
+@pytest.mark.parametrize(("size", "ends"), [(4096, 4096), (4097, 1)])
+def test_a_longer_axis_is_no_axis_of_channels(size: int, ends: int) -> None:
+    from engine.quantize.calibration.observer import _reduced
+
+    low, high, _ = _reduced(np.ones((1, size, 2), np.float32))
+    assert (len(low), len(high)) == (ends, ends)
+
+
 @pytest.mark.parametrize("low", [-1.0, 0.0])
 @pytest.mark.parametrize("shape", [(1, 3, 7), (2, 5, 3), (1, 700, 299), (1, 2, 200_000), (9,)])
 def test_what_is_kept_of_one_tensor(shape: tuple[int, ...], low: float) -> None:

@@ -13,7 +13,7 @@ from engine.quantize.algorithms.accurate.collect import collect_statistics
 from engine.quantize.interface import QuantizeSettings
 from engine.quantize.planning.plan import plan
 from engine.quantize.techniques.channels import find_channels
-from engine.quantize.techniques.equalize import scaled_graph
+from engine.quantize.techniques.equalize import ChannelRange, _needed, scaled_graph
 from tests.quantize.models import Net, small_cnn
 
 
@@ -103,3 +103,24 @@ def test_reference_and_quantized_graph_of_every_form() -> None:
     assert {params.dtype for params in ready.activations.values()} == {"int8"}
     assert all(params.axis is None for params in ready.activations.values())
     assert all(set(given.params.zero_point) == {0} for given in ready.weights.values())
+
+
+def test_every_feature_of_a_flattened_tensor_keeps_the_group_of_its_channel() -> None:
+    _, graph = every_form()
+    channels = find_channels(graph, plan(graph))
+    gemm = next(node for node in graph.nodes if node.op_type == "Gemm")
+    flat = gemm.inputs[0]
+    assert flat is not None
+    pooled = graph.producer(flat.name or "").inputs[0]
+    assert pooled is not None
+    assert gemm.name in {consumer.node for consumer in channels.consumers}
+    own = channels.groups[pooled.name or ""]
+    np.testing.assert_array_equal(channels.groups[flat.name or ""], np.repeat(own, 9))
+
+
+def test_a_channel_of_little_noise_gets_a_range_of_04_of_the_average_noise() -> None:
+    span = ChannelRange(np.zeros(2), np.array([1.0, 0.1]))
+    gain = np.array([1.0, 0.5])
+    width = _needed(span, np.arange(2), np.arange(2), gain)
+    mean = (1.0 * 1.0**2 + 0.5 * 0.1**2) / 2
+    np.testing.assert_allclose(width, [1.0, 0.4 * np.sqrt(mean / 0.5)])

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from engine.base.events import NullReporter
 from engine.graph.execute import Session
 from engine.graph.ir import TensorSpec
-from engine.quantize.algorithms.accurate.collect import COPIES, are_images, augment
+from engine.quantize.algorithms.accurate.collect import (
+    COPIES,
+    are_images,
+    augment,
+    collect_statistics,
+)
 from engine.quantize.algorithms.accurate.range_margin import (
     WEIGHINGS,
     best_margin_rules,
@@ -15,9 +23,10 @@ from engine.quantize.algorithms.accurate.range_margin import (
 )
 from engine.quantize.algorithms.accurate.statistics import TailStats, residual_terms
 from engine.quantize.dtypes.scheme import activation_params
+from engine.quantize.interface import QuantizeSettings
 from engine.quantize.planning.plan import plan
 from engine.quantize.techniques.softmax import find_logits
-from tests.quantize.models import Net
+from tests.quantize.models import Net, small_cnn
 
 
 def tails_of(values: np.ndarray) -> TailStats:
@@ -128,3 +137,15 @@ def test_clipping_a_term_at_what_its_clamped_sum_needs_changes_nothing() -> None
     assert low_a > a.min()
     clipped = np.maximum(np.maximum(a, low_a) + np.maximum(b, low_b), 0)
     assert np.allclose(clipped, found[out], rtol=1e-5, atol=1e-5)
+
+
+def test_images_are_read_for_their_statistics_then_for_ranges_with_two_copies() -> None:
+    net, graph = small_cnn()
+    samples, read = net.feeds(3), []
+
+    def feeds() -> Iterator[dict[str, np.ndarray]]:
+        read.append(True)
+        yield from samples
+
+    collect_statistics(graph, plan(graph), QuantizeSettings(), feeds, 3, NullReporter())
+    assert len(read) == 1 + 1 + 2
