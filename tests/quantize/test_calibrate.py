@@ -314,6 +314,15 @@ def test_channels_are_those_of_weighted_layers() -> None:
     assert found == {x: 4, y: 8, rows: 1, windows: 1, out: 3}
 
 
+def test_channels_of_lines_are_those_behind_a_convolution_of_one_axis() -> None:
+    net = Net()
+    x = net.input(1, 4, 12)
+    first = net.op("LeakyRelu", net.op("Conv", x, net.constant(net.normal(5, 4, 3))))
+    second = net.op("LeakyRelu", first)
+    seen = calibrate(net.graph(net.op("LeakyRelu", second)), net.feeds(2))
+    assert [len(seen[name].peaks or ()) for name in (first, second)] == [5, 5]
+
+
 def test_the_range_of_a_large_tensor_without_channels() -> None:
     from engine.quantize.calibration.observer import _reduced, _stride
 

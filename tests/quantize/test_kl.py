@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from engine.quantize.algorithms.range_search import (
 from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation
 from engine.report import gain_text
-from tests.quantize.models import Net
+from tests.quantize.models import Net, quantize_net
 
 
 def _reference(values: np.ndarray, low: float, high: float, steps: int = 255) -> float:
@@ -97,26 +99,39 @@ def test_no_ordinary_net_collapses(seed: int) -> None:
     assert _sqnr(graph, "kl_divergence", feeds) > _sqnr(graph, "normal", feeds) - 3.0
 
 
-def test_a_loss_is_told_with_the_tensors_that_were_clipped() -> None:
+def few_large_values() -> tuple[Graph, list[dict[str, np.ndarray]]]:
     """A net whose few largest values are all that its result depends on."""
     net = Net(2)
     x = net.input(1, 4, 16, 16)
     y = net.op("Relu", net.conv(x, 4, 8, kernel=1, pads=[0] * 4))
     z = net.op("Relu", net.conv(y, 8, 8, kernel=1, pads=[0] * 4))
     pooled = net.op("GlobalMaxPool", net.conv(z, 8, 4, kernel=1, pads=[0] * 4))
-    graph = net.graph(net.op("Flatten", pooled))
     feeds = []
     for _ in range(6):
         image = net.normal(1, 4, 16, 16, scale=0.2)
         image[:, :, 3, 3] = np.abs(net.normal(4)) * 20
         feeds.append({x: image})
+    return net.graph(net.op("Flatten", pooled)), feeds
+
+
+def test_a_loss_is_told_with_the_tensors_that_were_clipped() -> None:
+    graph, feeds = few_large_values()
     lost = _sqnr(graph, "normal", feeds) - _sqnr(graph, "kl_divergence", feeds)
     assert lost > 3.0
-    settings = QuantizeSettings(algorithm="kl_divergence")
-    done = quantize(graph, calibrate(graph, feeds), settings, feeds=lambda: iter(feeds))
+    done = quantize_net(graph, feeds, algorithm="kl_divergence")
     (finding,) = (f for f in done.findings if f.code == "kl-divergence-loses")
     assert finding.severity == "warning"
     assert finding.where == graph.outputs[0].name
     assert f"{gain_text(-lost)} against normal (simulated, over 6 " in finding.what
     assert "became" in finding.cause
     assert "% of its energy" in finding.cause
+
+
+@pytest.mark.parametrize(("loss", "told"), [(2.9, False), (3.1, True)])
+def test_a_loss_is_told_from_3_db_on(
+    loss: float, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("engine.quantize.algorithms.kl_divergence")
+    monkeypatch.setattr(module, "sqnr_losses", lambda *_: ({"out": loss}, 3))
+    done = quantize_net(*few_large_values(), algorithm="kl_divergence")
+    assert [f.code for f in done.findings] == ["kl-divergence-loses"] * told
