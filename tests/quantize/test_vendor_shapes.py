@@ -202,16 +202,22 @@ def test_states_that_are_outputs_stand_behind_a_reshape(read: bool) -> None:
     assert_same_numbers(model, given, [feed])
 
 
-@pytest.mark.parametrize(("below", "written"), [(True, "Conv"), (False, "Pad")])
-def test_zeros_around_a_pool_are_pads_of_a_convolution(below: bool, written: str) -> None:
+@pytest.mark.parametrize(
+    ("below", "axes", "written"),
+    [(True, False, "Conv"), (False, False, "Pad"), (True, True, "Pad")],
+)
+def test_zeros_around_a_pool_are_pads_of_a_convolution(
+    below: bool, axes: bool, written: str
+) -> None:
     """The toolkit takes them for less than any value, which changes nothing behind a Relu only."""
     net = Net()
     x = net.input(1, 3, 16, 16)
     y = net.op("Conv", x, net.constant(net.normal(8, 3, 3, 3)), pads=[1] * 4)
     if not below:
         y = net.op("Relu", y)
-    sides = net.constant(np.array([0, 0, 1, 2, 0, 0, 1, 0]))
-    padded = net.op("Pad", y, sides, net.constant(np.array(0, np.float32)))
+    sides = net.constant(np.array([1, 2, 1, 0] if axes else [0, 0, 1, 2, 0, 0, 1, 0]))
+    named = [net.constant(np.array([2, 3]))] if axes else []
+    padded = net.op("Pad", y, sides, net.constant(np.array(0, np.float32)), *named)
     pooled = net.op("MaxPool", padded, kernel_shape=[3, 3], strides=[2, 2])
     graph = net.graph(net.op("Conv", pooled, net.constant(net.normal(4, 8, 1, 1))))
     feeds = net.feeds(2)

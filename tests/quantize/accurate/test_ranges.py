@@ -17,6 +17,7 @@ from engine.quantize.algorithms.accurate.collect import (
 )
 from engine.quantize.algorithms.accurate.range_margin import (
     WEIGHINGS,
+    _losses,
     best_margin_rules,
     range_ends,
     tail_thresholds,
@@ -149,3 +150,12 @@ def test_images_are_read_for_their_statistics_then_for_ranges_with_two_copies() 
 
     collect_statistics(graph, plan(graph), QuantizeSettings(), feeds, 3, NullReporter())
     assert len(read) == 1 + 1 + 2
+
+
+def test_clipping_counts_twice_or_half_by_the_weighing() -> None:
+    """Against the law of the tail: beyond 1 lies ``m2 exp(-1 / b)`` with ``b = m2 / (2 m1)``."""
+    one = np.ones((1, 1))
+    tail = TailStats(np.zeros(1), 2 * one, 0.1 * one, 0.02 * one)
+    far, most = _losses(tail, np.array([0]), np.ones(1), np.array([3.0]), 0.5)
+    rounding, lost = 3 * 0.5 / (12 * 255**2), 3 * 0.02 * np.exp(-10)
+    np.testing.assert_allclose([far, most], [rounding + 2 * lost, np.log(rounding + lost / 2)])
