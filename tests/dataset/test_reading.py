@@ -21,6 +21,7 @@ from engine.dataset import (
     read_dataset,
     samples,
 )
+from engine.dataset.whole import _end_of_scans, _refuse_many_scans
 from engine.graph.ir import TensorSpec
 from engine.recipe import Recipe
 from tests.dataset.build import GREY, RGB, only, picture, refused
@@ -393,3 +394,17 @@ def test_cancel_between_samples(tmp_path: Path) -> None:
     cancelled = True
     with pytest.raises(JobCancelledError):
         next(stream)
+
+
+@pytest.mark.parametrize(("scans", "refused"), [(12, False), (13, True)])
+def test_the_scans_of_the_largest_picture_are_bounded(scans: int, refused: bool) -> None:
+    """A progressive JPEG of 9459 x 9459 pixels, each scan of which has nothing in it."""
+    frame = b"\xff\xc2" + (11).to_bytes(2, "big") + b"\x08" + (9459).to_bytes(2, "big") * 2
+    scan = b"\xff\xda" + (2).to_bytes(2, "big") + b"\0"
+    data = b"\xff\xd8" + frame + b"\1" * 4 + scan * scans + b"\xff\xd9"
+    assert _end_of_scans(data)[1:] == (scans, 9459**2)
+    if refused:
+        with pytest.raises(ValueError, match="13 scans"):
+            _refuse_many_scans(data)
+    else:
+        _refuse_many_scans(data)

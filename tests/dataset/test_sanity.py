@@ -222,3 +222,28 @@ def test_4_gb_of_arrays_take_little_memory(tmp_path: Path) -> None:
     assert (facts.arrays, facts.problems) == (4, ())
     assert "npy-constant" in {f.code for f in facts.findings}
     assert peak < 160 << 20
+
+
+@pytest.mark.parametrize(("count", "hinted"), [(7, False), (8, True)])
+def test_a_hint_about_the_order_of_channels_needs_eight_pictures(
+    count: int, hinted: bool, tmp_path: Path
+) -> None:
+    turned = [photograph(i)[..., ::-1] for i in range(count)]
+    assert ("pictures-look-turned" in findings(folder(tmp_path, turned))) == hinted
+
+
+def test_at_most_64_samples_are_inspected_spread_over_all(tmp_path: Path) -> None:
+    dataset = folder(tmp_path, [np.full((8, 8, 3), i, np.uint8) for i in range(130)])
+    looked = inspect.inspect_samples(dataset, SOUND.plans([RGB]))
+    assert looked.samples == len(looked.images[0]) == 64
+    assert looked.images[0][-1].low > 125
+
+
+@pytest.mark.parametrize(("away", "gray"), [(1, True), (3, False)])
+def test_a_picture_is_grey_up_to_a_difference_of_two(away: int, gray: bool, tmp_path: Path) -> None:
+    pixels = np.full((8, 8, 3), 100, np.uint8)
+    pixels[..., 2] += np.uint8(away)
+    dataset = folder(tmp_path, [pixels])
+    (stats,) = inspect.inspect_samples(dataset, SOUND.plans([RGB])).images[0]
+    assert stats.gray == gray
+    assert stats.mean == (100, 100, 100 + away)
