@@ -23,12 +23,12 @@ ALLOWED: dict[str, str] = {
         "a node of a file, of our graph or of a compiler: name, operator and tensors are all that "
         "they have in common; each is of its own format and room"
     ),
-    "QuantParams Entry VendorQuant TensorSlots RangeRow": (
+    "QuantParams Entry TensorSlots RangeRow": (
         "quantization as our arrays, a vendor's two files, its slots and our table have it: the "
         "same words over checked values, texts, offsets and plain numbers"
     ),
-    "VendorModel NpuModel LayerList RknxModel ModelFacts": (
-        "a model of a vendor's file, and what each of its forms gives of it"
+    "VendorModel ModelFacts": (
+        "a model of a vendor's file, and what decides whether a board can run it"
     ),
     "VendorPort Port": "as the file has it, and as the wire shows it: cleaned",
     "SourceSummary Preflight": "a source model before a load, and what the wire tells of it",

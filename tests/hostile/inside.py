@@ -18,7 +18,7 @@ __all__ = ["COMMANDS", "inside"]
 
 COMMANDS = tuple(
     import_module(f"rknntui.cli.{name}")
-    for name in ("commands.inspect", "commands.build", "commands.accuracy", "verb")
+    for name in ("commands.build", "commands.judge", "verb")
 )
 """Modules whose ``with_worker`` is to be replaced by :func:`inside`."""
 

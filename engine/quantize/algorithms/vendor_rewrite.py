@@ -21,9 +21,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import NORMALIZED, Graph, infer_shapes
+from engine.graph.ir.spec import only_reader
 from engine.graph.layers import FUSED_ACTIVATIONS
 from engine.graph.passes import Editor
-from engine.graph.passes.base import only_reader
 from engine.quantize.planning.node_properties import array_of, clamp_bounds, input_of, name_of
 
 STAGE = 7
