@@ -12,8 +12,7 @@ from textual.containers import Container
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, Theming, theme_files
 from rknntui.compat import QuietCrashApp
-from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings, key_text
 from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 from rknntui.session.kept import draft_of, told
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 
 if TYPE_CHECKING:
     import asyncio

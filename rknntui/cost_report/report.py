@@ -1,14 +1,74 @@
-"""Which form a report has, by the end of its file's name."""
+"""A cost report as CSV, as one HTML file or as SVG, by the end of its file's name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from typing import Literal
 
-from engine.wire.cost import Estimates
-from rknntui.cost_report.page import page
-from rknntui.cost_report.pictures import picture
-from rknntui.cost_report.tables import csv_text
+from engine import sanitize
+from engine.wire.cost import ChipEstimate, Estimates
+from engine.wire.cost_tables import CHIPS, TENSORS, problem_lines
+from engine.wire.layers import COST, layer_rows
+from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map, picture
+from rknntui.tables import delimited, html_table
+
+
+def csv_text(estimates: Estimates, kind: str) -> str:
+    """CSV with a head; the last column says that every row is estimated."""
+    if kind == "chips":
+        return delimited(CHIPS, estimates.chips)
+    if kind == "tensors":
+        spans = [
+            TENSORS.record(span, chip=one.chip)
+            for one in estimates.chips
+            if one.memory is not None
+            for span in one.memory.spans
+        ]
+        return delimited(TENSORS, spans)
+    rows = [COST.record(row, chip=one.chip) for one in estimates.chips for row in layer_rows(one)]
+    return delimited(COST, rows)
+
+
+_STYLE = (
+    "body{font:14px sans-serif;margin:24px;color:#222}table{border-collapse:collapse}"
+    "td,th{border-bottom:1px solid #ddd;padding:2px 10px;text-align:left;white-space:nowrap}"
+    "td.n{text-align:right}svg{max-width:100%;height:auto}"
+)
+_NOTE = (
+    "Every figure is estimated: from formulas that give what the vendor's compiler prints, and "
+    "from a model fitted to published frame rates. Nothing was measured on your board unless it "
+    "says so."
+)
+
+
+def page(estimates: Estimates) -> str:
+    """One HTML file without script or links to outside; what is from the model is escaped."""
+    title = f"{_clean(estimates.model)}: cost on {len(estimates.chips)} chips (estimated)"
+    parts = [f"<h1>{title}</h1><p>{escape(_NOTE)}</p>", chip_bars(estimates)]
+    parts.append(html_table(CHIPS, estimates.chips))
+    parts += [f"<p>{_clean(line)}</p>" for line in problem_lines(estimates.chips)]
+    for one in estimates.chips:
+        parts += _chip(one, estimates.model)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body>\n{''.join(parts)}\n</body></html>\n"
+    )
+
+
+def _chip(one: ChipEstimate, model: str) -> list[str]:
+    if not one.layers:
+        return []
+    parts = [f"<h2>{_clean(one.chip)} ({_clean(one.dtype)}, estimated)</h2>"]
+    parts.append(layer_bars(one, model))
+    if one.memory is not None and one.memory.spans:
+        parts.append(memory_map(one, model))
+    return [*parts, html_table(COST, layer_rows(one))]
+
+
+def _clean(text: str) -> str:
+    return escape(sanitize(text, 500))
+
 
 Kind = Literal["chips", "layers", "tensors"]
 """What the rows of a CSV are, and what a picture shows."""
@@ -16,19 +76,19 @@ Kind = Literal["chips", "layers", "tensors"]
 _FORMS: dict[str, Callable[[Estimates, Kind], str]] = {
     ".csv": csv_text,
     ".svg": picture,
-    ".html": lambda found, _: page(found),
-    ".htm": lambda found, _: page(found),
+    ".html": lambda estimates, _: page(estimates),
+    ".htm": lambda estimates, _: page(estimates),
 }
 REPORTS = tuple(_FORMS)
 """Ends of names that a report may have."""
 
 
-def report_text(found: Estimates, form: str, kind: Kind) -> str:
+def report_text(estimates: Estimates, form: str, kind: Kind) -> str:
     """A report.
 
     Args:
-        found: with layers, and with tensors over time where the form shows them.
+        estimates: with layers, and with tensors over time where the form shows them.
         form: one of :data:`REPORTS`.
         kind: what it is about.
     """
-    return _FORMS[form.lower()](found, kind)
+    return _FORMS[form.lower()](estimates, kind)

@@ -7,6 +7,7 @@ workspace that its id names. No key is dispatched by hand anywhere.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,3 +158,31 @@ def _action(row: dict[str, str], noun: str) -> Action:
 
 REGISTRY = Registry()
 REGISTRY.add(declared())
+
+_NAMES = {"escape": "Esc", "enter": "Enter", "space": "Space"}
+
+
+def key_text(action: str) -> str:
+    """The first key of an action, by id, as a text names it: ``b``, ``ctrl+x``, ``Esc``.
+
+    Raises:
+        KeyError: there is no such action, or it has no key (a mistake of the program).
+    """
+    keys = REGISTRY.keys_of(action)
+    if not keys:
+        raise KeyError(f"{action} has no key")
+    return _shown(keys[0])
+
+
+def _shown(key: str) -> str:
+    from textual.keys import format_key
+
+    *modifiers, last = key.split("+") if len(key) > 1 else [key]
+    if last[1:].isdecimal():
+        last = last.upper()
+    return "+".join([*modifiers, _NAMES.get(last) or format_key(last)])
+
+
+def with_keys(text: str) -> str:
+    """A text with the keys of the actions that it names: ``{app.open} opens one``."""
+    return re.sub(r"\{([a-z]+\.[a-z-]+)\}", lambda match: key_text(match[1]), text)

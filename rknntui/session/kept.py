@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 
 Values = dict[str, object]
 """Option name -> value; who reads one looks what it is."""

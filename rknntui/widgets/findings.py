@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine import Finding, sanitize
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.strips import Line
 from rknntui.widgets.wrap import wrap

@@ -14,8 +14,7 @@ from textual.widgets import Static
 
 import rknntui
 from rknntui.app import Workbench
-from rknntui.keys.actions import REGISTRY, Action, bindings, declared
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import REGISTRY, Action, bindings, declared, key_text, with_keys
 from rknntui.links import GoTo, GoToLayer, GoToOption, RunAction
 from rknntui.screens.base.workspace import Workspace
 from rknntui.workspaces import CLASSES, WORKSPACES, Place, load_all

@@ -21,7 +21,7 @@ from engine.wire.guide import Step
 from engine.wire.layers import QUALITY, LayerFigures, layer_rows
 from engine.wire.model import LayerSpread
 from engine.wire.project_tables import STEPS, verdict_sign, verdict_word
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.accuracy.words import held, layer_lines
 from rknntui.widgets.charts import Histogram, HistogramChart
 from rknntui.widgets.layer_table import LayerTable, LayerView

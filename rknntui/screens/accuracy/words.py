@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine import sanitize, sqnr_rank, sqnr_text
 from engine.wire.formats import COSINE, DECIBEL, FIGURE, PERCENT
 from engine.wire.table import LOW_DB, SIMILARITY
-from rknntui.keys.text import with_keys
+from rknntui.keys.actions import with_keys
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from textual import getters, on
 from textual.containers import Container, Vertical
 from textual.message import Message
 
-from rknntui.keys.actions import REGISTRY
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import REGISTRY, key_text
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.widgets.line_list import TextRows

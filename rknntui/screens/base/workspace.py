@@ -9,8 +9,7 @@ from textual.containers import Container
 from textual.css.query import NoMatches
 from textual.widget import Widget
 
-from rknntui.keys.actions import REGISTRY, bindings
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import REGISTRY, bindings, key_text, with_keys
 from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode, RunAction
 from rknntui.workspaces import CLASSES
 

@@ -14,7 +14,7 @@ from engine.wire.cost_tables import TENSORS
 from engine.wire.formats import MILLISECONDS, RATIO
 from engine.wire.layers import COST, LayerFigures, by_layer, layer_rows
 from engine.wire.table import Column, Record, Table, since
-from rknntui.keys.text import with_keys
+from rknntui.keys.actions import with_keys
 from rknntui.screens.base.views import LOW, Views
 from rknntui.screens.chips import words
 from rknntui.screens.chips.charts import RooflinePane, SpansChart, alive_at, peak_of

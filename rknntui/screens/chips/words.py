@@ -11,8 +11,8 @@ from engine.wire.cost_tables import BASIS
 from engine.wire.flags import words_of
 from engine.wire.formats import CHANGE, COUNT, DURATION, MILLISECONDS, RATE, SIZE, range_of
 from engine.wire.table import since
+from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
-from rknntui.keys.text import key_text
 from rknntui.screens.chips.estimates import scenario_words
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import Finding, chips_with, sanitize
 from engine.wire.requests import RECIPE_SAVE, Saved, SaveParams
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
 from rknntui.screens.dialogs.picker import PathPicker, ask_new_file
 from rknntui.widgets.findings import finding_lines, wrapped

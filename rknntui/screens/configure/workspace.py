@@ -11,8 +11,8 @@ from textual.containers import Horizontal, Vertical
 
 from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
 from engine.wire.requests import RECIPE_LOAD, VALIDATE, AtPath, Checked, LoadedRecipe, OfRecipe
+from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
-from rknntui.keys.text import key_text
 from rknntui.links import GoTo, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.configure.words import (

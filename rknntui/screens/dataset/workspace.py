@@ -26,7 +26,7 @@ from engine.wire.dataset import (
     Samples,
 )
 from engine.wire.project_tables import SAMPLES
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.links import GoToOption
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dataset.words import DatasetFiles, channel_lines, facts_text

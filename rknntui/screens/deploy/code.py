@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from engine import sanitize
 from engine.wire.codegen import CODEGEN, MODEL_TASKS, CodegenParams, Generated
 from engine.wire.project_tables import PROJECT_FILES, PROJECT_SETTINGS
+from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
-from rknntui.keys.text import with_keys
 from rknntui.screens.accuracy.words import start_folder
 from rknntui.screens.dialogs.picker import ask_overwrite, is_taken
 from rknntui.widgets.record_view import RecordView

@@ -20,8 +20,8 @@ from engine.wire.encryption import (
 from engine.wire.formats import MILLISECONDS
 from engine.wire.project_tables import FORMS as FORM_TABLE
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
+from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
-from rknntui.keys.text import with_keys
 from rknntui.screens.deploy.code import stem_of
 from rknntui.screens.dialogs.picker import ask_new_file, ask_overwrite, is_taken
 from rknntui.screens.dialogs.request import Form

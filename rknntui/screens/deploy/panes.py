@@ -24,7 +24,7 @@ from engine.wire.vendor import (
     Toolkits,
     ToolkitsParams,
 )
-from rknntui.keys.text import with_keys
+from rknntui.keys.actions import with_keys
 from rknntui.screens.base.views import Views
 from rknntui.screens.deploy import words
 from rknntui.screens.deploy.code import CodePane

@@ -9,7 +9,7 @@ from engine.wire.build_tables import compared_cycles, toolkit_sign
 from engine.wire.formats import CHANGE, DURATION, NEARLY_ALL, PROGRESS, SIZE
 from engine.wire.layers import TOLERATED, disagreement
 from engine.wire.table import since
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.deploy.code import project_command
 from rknntui.screens.deploy.compiling import compile_command, file_name, settings_words
 from rknntui.screens.deploy.exports import export_command

@@ -25,7 +25,7 @@ from engine.wire.monitor import (
     ReplayParams,
     WatchParams,
 )
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 from rknntui.screens.devices.boards import BoardTrack, Track
 from rknntui.screens.devices.words import check_lines
 from rknntui.widgets.charts import bars

@@ -11,7 +11,7 @@ from engine import human_bytes, sanitize
 from engine.wire.board import About
 from engine.wire.board_tables import BOARDS, state_sign
 from engine.wire.formats import CELSIUS, CLOCK
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.line_list import SidePane
 

@@ -14,7 +14,7 @@ from engine import sanitize
 from engine.wire.board import BOARD_ABOUT, About, AboutParams
 from engine.wire.board_tables import BOARDS
 from engine.wire.devices import Device, Listing
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.devices.boards import Looking, Watching, examine, recipe_chip
 from rknntui.screens.devices.panes import DoctorPane, MonitorPane

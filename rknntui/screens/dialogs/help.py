@@ -10,8 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from rknntui.compat import bindings_in_reach
-from rknntui.keys.actions import REGISTRY
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import REGISTRY, key_text, with_keys
 from rknntui.screens.dialogs.dialogs import Dialog, TextDialog, paragraphs
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.one_line import SearchLine

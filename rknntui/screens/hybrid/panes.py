@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from engine import sanitize
 from engine.wire.formats import DURATION
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, PromptDialog, ask_user
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from engine import gain_text, sqnr_rank, sqnr_text
 from engine.wire.build_tables import SEARCH_POINTS
 from engine.wire.formats import DURATION
 from engine.wire.hybrid import CURVE, CurvePoint, ProposeParams, SearchParams, SearchResult
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.charts import CurveChart, Series
 from rknntui.widgets.line_list import Rows

@@ -9,7 +9,7 @@ from engine import gain_text, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, Analysis
 from engine.wire.formats import ADDED_BYTES, ADDED_MS, FIGURE, MILLISECONDS
 from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 from rknntui.screens.accuracy.words import decibel_text
 from rknntui.screens.hybrid.panes import base_dtype
 from rknntui.widgets.one_line import Fact

@@ -25,8 +25,8 @@ from engine.wire.hybrid import (
 )
 from engine.wire.layers import HYBRID
 from engine.wire.requests import ModelTarget
+from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for, command_with
-from rknntui.keys.text import key_text
 from rknntui.links import GoToDtype
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.hybrid import panes

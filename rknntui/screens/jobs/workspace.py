@@ -12,8 +12,8 @@ from engine import sanitize
 from engine.wire.formats import MOMENT
 from engine.wire.project_tables import JOBS
 from rknntui.bridge import in_background
+from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import job_command
-from rknntui.keys.text import key_text
 from rknntui.screens.base.workspace import Workspace
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.job_pane import JobPane

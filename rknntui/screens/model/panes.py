@@ -16,7 +16,7 @@ from engine import human_bytes, sanitize, shape_text
 from engine.wire.formats import FIGURE
 from engine.wire.project_tables import GRAPH_NODES
 from rknntui.arguments import source_names, source_options
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.model_facts import fact_rows, port_text, quant_text
 from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.strips import Line, fit

@@ -20,7 +20,7 @@ from engine.wire.formats import DURATION, PROGRESS
 from engine.wire.names import NOT_EXACT, NOT_EXACT_CODE
 from engine.wire.requests import VALIDATE, Checked, OfRecipe
 from engine.wire.sweep import ROW, SWEEP, Axes, Row, Sweep, SweepParams
-from rknntui.keys.text import key_text, with_keys
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.links import GoToOption
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.findings import FindingRows

@@ -18,8 +18,8 @@ from engine.wire.layers import KERNELS, layers_of
 from engine.wire.model import RANGES
 from engine.wire.requests import ModelTarget
 from engine.wire.sweep import SWEEP, Sweep
+from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_for, job_command
-from rknntui.keys.text import with_keys
 from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.quantize import panes

@@ -16,7 +16,7 @@ from engine.wire.build import ACCURACY, SimulatedOutput, TopValue
 from engine.wire.build_tables import LARGEST, OUTPUTS
 from engine.wire.layers import BOARD, COMPARE, LayerFigures, by_layer, layer_rows
 from engine.wire.table import Record
-from rknntui.keys.text import with_keys
+from rknntui.keys.actions import with_keys
 from rknntui.screens.base.views import Views
 from rknntui.screens.run import words
 from rknntui.screens.run.words import EMPTY

@@ -15,8 +15,8 @@ from engine.wire.compare import CompareParams
 from engine.wire.devices import CORES, DEVICES_LIST, DeviceListParams, Listing
 from engine.wire.flags import words_of
 from engine.wire.names import ARITHMETICS
+from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_with
-from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.words import start_folder
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
 from rknntui.screens.dialogs.picker import PathPicker

@@ -10,7 +10,7 @@ from engine import rounding_lines, sanitize
 from engine.wire.board import Ran
 from engine.wire.build import Simulated
 from engine.wire.formats import MILLISECONDS, PROGRESS
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 from rknntui.screens.run.requests import SIMULATORS, Simulator, Subject
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap

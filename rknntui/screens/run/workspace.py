@@ -13,7 +13,7 @@ from engine.wire.board import BOARD_MEMORY, BOARD_RUN, LiveLook, MemoryReport, R
 from engine.wire.build import SIMULATE, Simulated
 from engine.wire.compare import COMPARE_BOARD, Comparison
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
-from rknntui.keys.text import key_text
+from rknntui.keys.actions import key_text
 from rknntui.links import GoToCompiled
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.picker import ask_new_file
