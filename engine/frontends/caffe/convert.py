@@ -184,9 +184,6 @@ def initial_values(names: Sequence[str], given: Sequence[Any] | None) -> Mapping
     return {name: np.ascontiguousarray(array, np.float32) for name, array in values.items()}
 
 
-_MAX_SIDE = 1 << 24
-
-
 def wanted_inputs(net: Net, options: LoadOptions, outputs: Sequence[str]) -> list[NetInput]:
     """The inputs of the graph in their order; a blob inside the net may be one."""
     if options.inputs:

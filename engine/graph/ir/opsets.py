@@ -218,8 +218,6 @@ def _front_axes(node: onnx.NodeProto, context: Context) -> None:
 
 # -- the table -----------------------------------------------------------------------------------
 
-_AXES = _moved("axes", noop_with_empty_axes=0)
-
 _TABLE: Mapping[str, Mapping[int, Change]] = {
     "ArgMax ArgMin": {12: _came(select_last_index=0)},
     "AveragePool": {10: _came(ceil_mode=0), 19: _came(dilations=1)},

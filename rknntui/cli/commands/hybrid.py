@@ -40,15 +40,6 @@ from rknntui.cli.output import row_text, table_lines
 from rknntui.cli.session import WorkerSession, resolve
 from rknntui.cli.verb import Printed, verb
 
-
-def time_lines(found: Proposal) -> list[str]:
-    """What a proposal does to the time of an inference, where there is a chip."""
-    before, after = found.time_before_ms, found.time_after_ms
-    if before is None or after is None:
-        return []
-    return [f"time on {found.chip}: {before:.3f} ms -> {after:.3f} ms (estimated)"]
-
-
 save_flag = click.option(
     "--save",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -52,12 +52,6 @@ def simulate(result: Simulated) -> list[str]:
     return lines
 
 
-_EVALUATE = (
-    "FILE.py:Name is a function (outputs, label, sample) -> number or dict of numbers, averaged "
-    "over the samples, or a class with update(outputs, label, sample) and result()."
-)
-
-
 @verb(EVALUATE)
 def evaluate(result: Evaluated) -> list[str]:
     """Score labelled samples with the float model and with the quantized one (simulated)."""
@@ -190,14 +184,6 @@ def _ranking_lines(result: Analysis, title: str) -> list[str]:
     lines = [title, *table_lines(QUALITY, layer_rows(result), whole=True)]
     lines += [] if result.rounding is None else rounding_lines(result.rounding)
     return [*lines, *[f"wrote {path}" for path in result.files]]
-
-
-_EPILOG = (
-    "TARGET is a model file or a recipe; flags override the recipe. The exit code is 1 where a "
-    "layer diverges. An emulated board runs the build itself; for a real one: rknntui export "
-    "TARGET -o layers.onnx --layers, compile that with the vendor's toolkit "
-    "(do_quantization=False), and give the file with --compiled."
-)
 
 
 _TABLE = replace(COMPARE, columns=(*COMPARE.columns, LAYERS.column("diverges")))

@@ -57,15 +57,15 @@ def test_a_recording_is_printed(recording: Path) -> None:
     done = run("--replay", str(recording), "--speed", "0")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    looked = "adb:one (emulated)  0.1 s  NPU  10  20  30 %  1000 MHz  41.6 C  1.00 GiB"
+    looked = "adb:one (emulated)  0.10 s  NPU  10  20  30 %  1000 MHz  41.6 °C  1.00 GiB"
     assert lines[0] == looked
-    assert lines[2] == "adb:two (measured)  0.2 s  NPU - %  - MHz  - C  -"
-    assert lines[4] == "adb:two  0.4 s  It has gone. Tried again in 1 s."
+    assert lines[2] == "adb:two (measured)  0.25 s  NPU - %  -  -  -"
+    assert lines[4] == "adb:two  0.40 s  It has gone. Tried again in 1 s."
     assert "adb:one: rk3588, A board, 2 samples (emulated)" in lines
     assert "adb:two: rk3566, 2 samples, 1 missed (measured)" in lines
     cells = [line.split() for line in lines]
     assert [*["NPU", "load,", "core", "2,", "%"], "30.0", "30.0", "30.0"] in cells
-    assert lines[-1] == "0.5 s"
+    assert lines[-1] == "0.50 s"
     assert done.stderr.count("adb:two: no NPU load: root only") == 1
     assert "adb:one: It is slow." in done.stderr
 
