@@ -101,7 +101,9 @@ class RequestDialog(Dialog):
     RequestDialog Label { background: $background; }
     RequestDialog Input { width: 20; }
     RequestDialog Input.-wide { width: 1fr; }
-    RequestDialog .hint { width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; }
+    RequestDialog .hint {
+        width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; text-overflow: ellipsis;
+    }
     RequestDialog .pick { width: auto; color: $text-muted; padding-left: 1; }
     RequestDialog #problem { color: $error; min-height: 1; }
     """
