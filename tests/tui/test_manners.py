@@ -53,7 +53,7 @@ async def test_esc_in_stop_the_job_keeps_it_running(monkeypatch: pytest.MonkeyPa
 
 
 def guide_step(name: str, title: str) -> Step:
-    return Step(name, "", title, "", "", (), "pass", "", {})
+    return Step(id=name, stage="", title=title, source="", did="", found=(), verdict="pass")
 
 
 @pytest.mark.long

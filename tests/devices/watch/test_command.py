@@ -134,7 +134,7 @@ def test_ctrl_c_ends_it_with_the_summary(
     asked = ("--device", made.address, "--hz", "10", "--record", str(path))
     with ends(), verbs.running("monitor", *asked) as process:
         assert process.stdout is not None
-        assert "NPU  10  20  30 %  1000 MHz  41.5 C" in process.stdout.readline()
+        assert "NPU  10  20  30 %  1000 MHz  41.5 °C" in process.stdout.readline()
         process.send_signal(number)
         rest = process.stdout.read()
         assert process.wait() == 0
@@ -178,7 +178,7 @@ def test_on_a_terminal_there_is_a_line_for_each_board(board: Boards) -> None:
         assert process.wait() == 0
     os.close(near)
     assert seen.count(b"no NPU load: the driver of this chip tells no load") == 1
-    assert b"NPU   0   0   0 %  1000 MHz  41.5 C" in seen
+    assert "NPU   0   0   0 %  1000 MHz  41.5 °C".encode() in seen
     assert b"samples (emulated)" in seen
 
 

@@ -315,9 +315,7 @@ def test_packed_weights_of_each_engine_are_read(converted: Path, tmp_path: Path)
     assert layers.apart <= 1e-3
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     reads = {node.input[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"}
-    weights = [
-        onnx.numpy_helper.to_array(stored[name]) for name in reads if name.startswith("weight")
-    ]
+    weights = [onnx.numpy_helper.to_array(stored[name]) for name in reads if name in stored]
     module = torch.jit.load(converted)
     packed = [
         torch.ops.quantized.conv2d_unpack(value)[0].int_repr().numpy()
