@@ -48,7 +48,7 @@ def test_run(address: str, model: Path, image: str, tmp_path: Path) -> None:
     (scores,) = (line.split() for line in done.stdout.splitlines() if line.startswith("scores "))
     assert scores[:3] == ["scores", "1x5", "float32"]
     assert "-25" in scores
-    assert "0.700 ms an inference on the board (emulated)" in done.stdout
+    assert "0.7000 ms an inference on the board (emulated)" in done.stdout
     assert "Send the model" in done.stderr
     done = run("run", str(model), "--input", image, "--device", address, "--cores", "2", "--json")
     assert done.returncode == 0, done.stderr
