@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from engine.wire.formats import (
@@ -254,15 +255,18 @@ GREATEST = Steps("greatest", lambda key, steps: max(_present(key, steps), defaul
 """Of a need or an error that the worst step decides."""
 
 
-def marks_of(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+@cache  # tables of layers ask it for each layer
+def marks_of(kind: Any) -> tuple[tuple[str, Any], ...]:
     """Field, and each mark of its ``Annotated``."""
     hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        for mark in getattr(hints[field.name], "__metadata__", ()):
-            yield field.name, mark
+    return tuple(
+        (field.name, mark)
+        for field in fields(kind)
+        for mark in getattr(hints[field.name], "__metadata__", ())
+    )
 
 
-def columns_at(kind: type[Any], part: str) -> tuple[Column, ...]:
+def columns_at(kind: Any, part: str) -> tuple[Column, ...]:
     """The columns at the fields of a class, for rows that hold it as their attribute ``part``."""
 
     def of_part(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -283,7 +287,8 @@ def columns_at(kind: type[Any], part: str) -> tuple[Column, ...]:
 
 def as_one(step: T, steps: Sequence[T]) -> T:
     """One of several steps, with the figures of all; what has no rule is its own."""
-    rules = ((name, mark) for name, mark in marks_of(type(step)) if isinstance(mark, Steps))
+    kind: Any = type(step)
+    rules = ((name, mark) for name, mark in marks_of(kind) if isinstance(mark, Steps))
     return replace(step, **{name: rule.one(name, steps) for name, rule in rules})  # type: ignore[type-var]
 
 
