@@ -29,7 +29,7 @@ class KeyParams:
         Flag(
             name="--key",
             help="Without it there is no way to open the container; it is kept nowhere. Default: "
-            "none, as of a compiled model, which the vendor's toolkit encrypts with its own.",
+            "none; a compiled model is encrypted by the vendor's toolkit, with a key of its own.",
             kind="secret",
         ),
     ] = field(default=None, repr=False)

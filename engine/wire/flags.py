@@ -29,7 +29,7 @@ PATHS = ("path", "file", "folder")
 """Kinds of texts that are paths."""
 MOST = 100_000
 """Bounds beyond it only keep numbers in reason: no help names them."""
-_DEFAULT = re.compile(r"[Dd]efault: (.+?)\.?$")
+_DEFAULT = re.compile(r"[Dd]efault: (.+?)(?:;|\.?$)")
 
 
 @record(kw_only=True)
