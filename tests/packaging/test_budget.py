@@ -5,6 +5,8 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+import pytest
+
 PYTHON = '''"""A module.
 
 Of three lines."""
@@ -48,6 +50,7 @@ def test_code_lines_are_counted(repository: Path) -> None:
     assert counter["c_lines"](C) == 4
 
 
+@pytest.mark.long  # it reads all code; .ci/run has both as steps, too
 def test_every_room_has_a_budget(repository: Path) -> None:
     counter = runpy.run_path(str(repository / "tools" / "count_lines.py"))
     lines, _ = counter["counted"]()
@@ -55,6 +58,7 @@ def test_every_room_has_a_budget(repository: Path) -> None:
     assert set(lines) == set(budget["lines"])
 
 
+@pytest.mark.long  # it reads all code; .ci/run has both as steps, too
 def test_classes_that_share_fields_have_a_reason(repository: Path) -> None:
     finder = runpy.run_path(str(repository / "tools" / "shared_fields.py"))
     assert finder["unexplained"](finder["pairs"]()) == []
