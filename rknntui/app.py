@@ -150,8 +150,8 @@ class Workbench(QuietCrashApp):
         what waits.
         """
         marks = {
-            "configure": "!" if self.session.all_problems else "",
-            "jobs": "*" if self.session.running else "",
+            "recipe": "!" if self.session.all_problems else "",
+            "builds": "*" if self.session.running else "",
         }
         return [
             (name, key_text(f"go.{name}"), place.title, place.brief, marks.get(name, ""))

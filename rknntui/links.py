@@ -57,7 +57,7 @@ class GoToDtype(Link):
     """Show a layer's dtype in Hybrid; ``layer`` is any name of it."""
 
     layer: str
-    workspace = "hybrid"
+    workspace = "layers"
 
 
 @dataclass(eq=False)
@@ -74,7 +74,7 @@ class GoToCompiled(Link):
     """Run a compiled model, by the path of its file, in Run."""
 
     path: str
-    workspace = "run"
+    workspace = "result"
 
 
 @dataclass(eq=False)
@@ -82,7 +82,7 @@ class GoToOption(Link):
     """Show an option in Configure."""
 
     option: str
-    workspace = "configure"
+    workspace = "recipe"
 
 
 @dataclass(eq=False)

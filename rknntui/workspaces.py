@@ -14,14 +14,14 @@ class Place:
     Attributes:
         title: on its tab.
         short: where the line has no room for all titles; else the title.
-        letter: its key from the eleventh place on, where digits end; no other action has it.
+        key: shows it; with Alt also in a text. No other action has it.
         shares: which actions it has beside its own: those of every ``table``, of listed
             ``findings``, of ``every`` workspace.
     """
 
     title: str
+    key: str
     short: str = ""
-    letter: str = ""
     shares: tuple[str, ...] = ("table", "every")
 
     @property
@@ -31,30 +31,27 @@ class Place:
 
 
 WORKSPACES: dict[str, Place] = {
-    "model": Place("Model", shares=("findings", "every")),
-    "configure": Place("Configure", "Conf", shares=("findings", "every")),
-    "dataset": Place("Dataset", "Data", shares=("table", "findings", "every")),
-    "quantize": Place("Quantize", "Quant", shares=("table", "findings", "every")),
-    "accuracy": Place("Accuracy", "Accur"),
-    "hybrid": Place("Hybrid"),
-    "chips": Place("Chips"),
-    "deploy": Place("Deploy"),
-    "devices": Place("Devices", "Device"),
-    "run": Place("Run"),
-    "jobs": Place("Jobs", letter="J", shares=("every",)),
+    "model": Place("Model", "1", shares=("findings", "every")),
+    "recipe": Place("Recipe", "2", shares=("findings", "every")),
+    "dataset": Place("Dataset", "f7", "Data", shares=("table", "findings", "every")),
+    "quantize": Place("Quantize", "f9", "Quant", shares=("table", "findings", "every")),
+    "accuracy": Place("Accuracy", "f6", "Accur"),
+    "layers": Place("Layers", "3"),
+    "chips": Place("Chips", "4"),
+    "deploy": Place("Deploy", "f8"),
+    "bench": Place("Bench", "5"),
+    "result": Place("Result", "6"),
+    "builds": Place("Builds", "7", shares=("every",)),
 }
 """Name, which is also the folder in ``rknntui.screens`` and the noun of its actions -> its row."""
 
 CLASSES: dict[str, type[Any]] = {}
 """Name -> :class:`rknntui.screens.base.workspace.Workspace` of those that are imported."""
 
-_DIGITS = "1234567890"
-
 
 def keys_of(name: str) -> tuple[str, str]:
-    """The keys that show a workspace: of the first ten their digits; with Alt also in a text."""
-    at = list(WORKSPACES).index(name)
-    key = _DIGITS[at] if at < len(_DIGITS) else WORKSPACES[name].letter
+    """The keys that show a workspace."""
+    key = WORKSPACES[name].key
     return key, f"alt+{key}"
 
 

@@ -148,7 +148,7 @@ async def _after_the_build(camera: Camera) -> None:
     await _chips(camera)
     await _deploy(camera)
     await camera.open("jobs")
-    await camera.sees("hybrid.search")
+    await camera.sees("layers.search")
     camera.take("jobs")
     await camera.press("question_mark")
     await camera.sees("Everywhere")

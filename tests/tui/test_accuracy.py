@@ -14,7 +14,7 @@ from engine.wire.model import LayerSpread, TensorRange
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.words import clipped
 from rknntui.screens.accuracy.workspace import Accuracy
-from rknntui.screens.run.words import compared_lines
+from rknntui.screens.result.words import compared_lines
 from rknntui.widgets.charts import Histogram, bars, rebinned
 from tests.tui.board_answers import comparison
 from tests.tui.conftest import screen_text, until

@@ -109,8 +109,8 @@ async def test_layers_of_a_chip_lead_to_the_other_workspaces(
         await pilot.press("d")
         await until(pilot, lambda: app.current == "accuracy", "Accuracy")
         await pilot.press(keys_of("chips")[0], "H")
-        await until(pilot, lambda: app.current == "hybrid", "Hybrid")
-        assert GoToDtype(CPU_LAYER).workspace == "hybrid"
+        await until(pilot, lambda: app.current == "layers", "Hybrid")
+        assert GoToDtype(CPU_LAYER).workspace == "layers"
 
 
 @pytest.mark.long

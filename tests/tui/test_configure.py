@@ -9,9 +9,9 @@ import pytest
 from engine import OPTIONS, option
 from engine.facts import chips
 from rknntui.app import Workbench
-from rknntui.screens.configure.words import help_lines
-from rknntui.screens.configure.workspace import Configure
 from rknntui.screens.dialogs.dialogs import ChoiceDialog
+from rknntui.screens.recipe.words import help_lines
+from rknntui.screens.recipe.workspace import Configure
 from rknntui.widgets.form import FormRows, OptionForm
 from rknntui.widgets.line_list import TextRows
 from tests.tui.conftest import screen_text, settle, until

@@ -18,7 +18,7 @@ from rknntui.links import GoToDeploy
 from rknntui.screens.deploy.workspace import Deploy
 from rknntui.screens.dialogs.dialogs import ConfirmDialog
 from rknntui.screens.dialogs.request import RequestDialog
-from rknntui.screens.run.workspace import Run
+from rknntui.screens.result.workspace import Run
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.entries import PathInput
 from tests.tui.conftest import screen_text, until
@@ -405,7 +405,7 @@ async def test_the_compiled_model_runs_on_a_board_from_here(
         await done(pilot, workspace)
         app.session.board = "adb:one"
         await pilot.press("R")
-        await until(pilot, lambda: app.current == "run", "Run")
+        await until(pilot, lambda: app.current == "result", "Run")
         run = app.workspace
         assert isinstance(run, Run)
         assert run.compiled == "/tmp/digits-rk3588.rknn"

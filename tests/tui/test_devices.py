@@ -24,7 +24,7 @@ from engine.wire.doctor import Check, Checks
 from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, BoardSample
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
-from rknntui.screens.devices.workspace import Devices
+from rknntui.screens.bench.workspace import Devices
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from rknntui.workspaces import keys_of
@@ -96,7 +96,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
 
 
 async def devices(pilot: Any) -> Devices:
-    await pilot.press(keys_of("devices")[0])
+    await pilot.press(keys_of("bench")[0])
     await until(pilot, lambda: isinstance(pilot.app.workspace, Devices), "Devices")
     workspace = pilot.app.workspace
     assert isinstance(workspace, Devices)
@@ -200,7 +200,7 @@ async def test_without_a_model_the_open_recipes_chip_is_held_against_the_board(
 async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board(
     answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rknntui.screens.devices.boards.POLL_SECONDS", 0.2)
+    monkeypatch.setattr("rknntui.screens.bench.boards.POLL_SECONDS", 0.2)
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await devices(pilot)

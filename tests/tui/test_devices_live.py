@@ -12,7 +12,7 @@ import pytest
 
 from engine.base.process import ProcessId
 from rknntui.app import Workbench
-from rknntui.screens.devices.workspace import Devices
+from rknntui.screens.bench.workspace import Devices
 from rknntui.workspaces import keys_of
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards, adb_server, board, emulated
@@ -39,7 +39,7 @@ async def test_boards_are_listed_asked_examined_watched_and_recorded(
     adb_server.adb("connect", locked.address)
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press(keys_of("devices")[0])
+        await pilot.press(keys_of("bench")[0])
         await until(pilot, lambda: "2 boards, 1 ready" in screen_text(app), "both")
         assert "✗ unauthorized" in screen_text(app)
         workspace = app.workspace
@@ -82,7 +82,7 @@ async def test_a_watch_ends_with_the_workbench_and_a_board_that_goes_is_said(
     made = board("rk3588")
     app = Workbench(state_kept=False)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press(keys_of("devices")[0])
+        await pilot.press(keys_of("bench")[0])
         await until(pilot, lambda: "1 board, 1 ready" in screen_text(app), "the board")
         await pilot.press("v", "v", "r")
         await until(pilot, lambda: "2 samples" in screen_text(app), "a watch")
@@ -104,7 +104,7 @@ async def test_a_closed_terminal_ends_a_watch_too(board: Boards) -> None:
     terminal = Terminal()
     try:
         terminal.wait_for("Palette")
-        terminal.type(keys_of("devices")[0])
+        terminal.type(keys_of("bench")[0])
         terminal.wait_for("1 board, 1 ready")
         terminal.type("v")
         terminal.type("v")
@@ -139,7 +139,7 @@ async def test_a_busy_main_worker_delays_no_list(board: Boards) -> None:
         main = ProcessId.of(app.bridge._workers["main"].pid or 0)
         os.kill(main.pid, signal.SIGSTOP)
         try:
-            await pilot.press(keys_of("devices")[0])
+            await pilot.press(keys_of("bench")[0])
             await until(pilot, lambda: "1 board, 1 ready" in screen_text(app), "the board")
             await until(pilot, lambda: "State now" in workspace_facts(app), "what it is")
         finally:

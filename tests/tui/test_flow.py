@@ -14,7 +14,7 @@ from PIL import Image
 from engine import RKNN
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.workspace import Accuracy
-from rknntui.screens.run.workspace import Run
+from rknntui.screens.result.workspace import Run
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, pictures, press_text, shown, write_recipe
@@ -48,7 +48,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
 
         # configure
         await pilot.press("e")
-        await until(pilot, lambda: app.current == "configure", "Configure")
+        await until(pilot, lambda: app.current == "recipe", "Configure")
         for _ in range(2):
             await pilot.press("enter")
             await press_text(pilot, "127.5")
@@ -70,7 +70,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         assert isinstance(app.workspace, Accuracy)
 
         # run
-        await pilot.press(keys_of("run")[0], "n")
+        await pilot.press(keys_of("result")[0], "n")
         await until(pilot, lambda: "stroke" in screen_text(app), "a calibration sample")
         await pilot.press("r")
         await until(pilot, lambda: "Top 5 of" in screen_text(app), "outputs")
@@ -90,7 +90,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         await pilot.press("o")
         await choose_path(pilot, out)
         await until(pilot, lambda: app.session.container == str(out), "the container is open")
-        await pilot.press(keys_of("run")[0], "e")
+        await pilot.press(keys_of("result")[0], "e")
         await choose_path(pilot, sample)
         await pilot.press("r")
         run = app.workspace

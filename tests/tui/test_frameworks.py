@@ -81,7 +81,7 @@ async def test_a_model_without_sizes_leads_to_the_option_and_loads(tmp_path: Pat
         assert "c Option" in screen_text(app)
         assert "input_size_list" in app.workspace.unavailable_reason("load")
         await pilot.press("c")
-        await until(pilot, lambda: app.current == "configure", "Configure")
+        await until(pilot, lambda: app.current == "recipe", "Configure")
         assert app.workspace.form.rows.option.name == "input_size_list"
         await pilot.press("enter")
         await press_text(pilot, "1x3x4x4")
@@ -208,7 +208,7 @@ async def test_hostile_names_steer_no_terminal_in_any_view(tmp_path: Path) -> No
             ("t",),
             ("tab",),
             ("2",),
-            (keys_of("jobs")[0],),
+            (keys_of("builds")[0],),
         ):
             await pilot.press(*keys)
             await settle(pilot)

@@ -18,7 +18,7 @@ from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.demo import demo_recipe, demo_test_samples
 from rknntui.screens.accuracy.workspace import Accuracy
-from rknntui.screens.hybrid.workspace import Hybrid
+from rknntui.screens.layers.workspace import Hybrid
 from rknntui.session.job_view_model import JobView
 from tests.tui.conftest import residual_model, screen_text, settle, until
 

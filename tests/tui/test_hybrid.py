@@ -25,7 +25,7 @@ from engine.wire.hybrid import (
 )
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command, job_flags
-from rknntui.screens.hybrid.panes import (
+from rknntui.screens.layers.panes import (
     LiveEffect,
     by_layer,
     changes_of,
@@ -34,9 +34,9 @@ from rknntui.screens.hybrid.panes import (
     with_dtype,
     with_integers,
 )
-from rknntui.screens.hybrid.search import FIRST, _gained, checked_search
-from rknntui.screens.hybrid.words import edit_values, facts, output_lines
-from rknntui.screens.hybrid.workspace import Hybrid
+from rknntui.screens.layers.search import FIRST, _gained, checked_search
+from rknntui.screens.layers.words import edit_values, facts, output_lines
+from rknntui.screens.layers.workspace import Hybrid
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded
 from rknntui.widgets.charts import CurveChart, Series
@@ -153,7 +153,7 @@ def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
     wish = read_form(FIRST, texts)
     assert wish == SearchParams(floor_db=25.0, demote=True, seconds=1.5)
     words = ["--floor", "25", "--demote", "--seconds", "1.5"]
-    assert job_flags("hybrid.search", encode(wish)) == words
+    assert job_flags("layers.search", encode(wish)) == words
     for wrong in ({"budget": "two"}, {"budget": "0"}, {"demote": "perhaps"}, {"seconds": "-1"}):
         with pytest.raises(ValueError, match=r"\.$"):
             read_form(FIRST, {**texts, **wrong})

@@ -11,8 +11,8 @@ from engine.wire.formats import ADDED_BYTES, ADDED_MS
 from engine.wire.hybrid import PROPOSE, SEARCH, SearchParams
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_flags
-from rknntui.screens.hybrid.words import time_text
-from rknntui.screens.hybrid.workspace import Hybrid
+from rknntui.screens.layers.words import time_text
+from rknntui.screens.layers.workspace import Hybrid
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import press_text, read_form, visited, write_recipe
 

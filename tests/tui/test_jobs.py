@@ -10,7 +10,7 @@ import pytest
 from engine import list_jobs
 from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
-from rknntui.screens.jobs.workspace import differences
+from rknntui.screens.builds.workspace import differences
 from rknntui.session.job_view_model import JobView
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
@@ -29,7 +29,7 @@ async def test_history_log_rerun_compare_and_stop(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press(keys_of("jobs")[0])
+        await pilot.press(keys_of("builds")[0])
         await until(pilot, lambda: "No jobs yet." in screen_text(app), "the empty history")
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
@@ -70,7 +70,7 @@ async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press(keys_of("jobs")[0])
+        await pilot.press(keys_of("builds")[0])
         app.session.set_value("dataset", str(many))
         app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
         await until(
@@ -95,7 +95,7 @@ async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press(keys_of("jobs")[0])
+        await pilot.press(keys_of("builds")[0])
         recipe = {**app.session.recipe, "dataset": str(wrong)}
         app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
         await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
@@ -137,7 +137,7 @@ def test_a_lost_terminal_loses_no_job(demo: Path, tmp_path: Path) -> None:
     second = Terminal()
     try:
         second.wait_for("build ")
-        second.type(keys_of("jobs")[0])
+        second.type(keys_of("builds")[0])
         second.wait_for("found again")
         second.wait_for("done", 60)
         second.type("q")

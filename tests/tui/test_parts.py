@@ -19,8 +19,8 @@ from engine.wire.model import LOAD, OPEN, LayerSpread, LoadParams, Tensor
 from engine.wire.requests import Checked, ModelTarget, Problem
 from rknntui.links import GoToOption
 from rknntui.screens.accuracy.panes import LayerPane
-from rknntui.screens.hybrid.panes import LayerEdits
-from rknntui.screens.hybrid.words import OwnErrors
+from rknntui.screens.layers.panes import LayerEdits
+from rknntui.screens.layers.words import OwnErrors
 from rknntui.screens.model.panes import DetailPane, SourceLoad
 from rknntui.screens.quantize.panes import BuildFindings, BuildStarter
 from rknntui.session.job_view_model import JobView

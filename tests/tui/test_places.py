@@ -131,7 +131,7 @@ def test_a_text_names_the_key_that_the_user_has(monkeypatch: pytest.MonkeyPatch)
     mine = {"app.open": "f3,o", "quantize.build": "ctrl+b"}
     monkeypatch.setattr(REGISTRY, "user_keys", mine)
     assert with_keys(text) == "F3 opens one; ctrl+b builds, ctrl+x stops {x}"
-    assert [key_text(a) for a in ("quantize.stop", "hybrid.lift", "app.help", "model.search")] == [
+    assert [key_text(a) for a in ("quantize.stop", "layers.lift", "app.help", "model.search")] == [
         "Esc",
         "Space",
         "?",
@@ -140,7 +140,7 @@ def test_a_text_names_the_key_that_the_user_has(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(KeyError):
         key_text("app.nothing")
     with pytest.raises(KeyError, match="has no key"):
-        key_text("hybrid.choose")
+        key_text("layers.choose")
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -201,14 +201,14 @@ async def test_links_lead_to_other_workspaces() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         app.workspace.post_message(GoToOption("std_values"))
-        await until(pilot, lambda: app.current == "configure")
+        await until(pilot, lambda: app.current == "recipe")
         await until(pilot, lambda: app.workspace.form.rows.option.name == "std_values")
         app.workspace.post_message(GoToLayer("relu1"))
         await until(pilot, lambda: app.current == "accuracy")
         await until(pilot, lambda: app.workspace.layer_pane.tensor == "relu1", "the layer")
         assert app.workspace.has_class("-drilled")
-        app.workspace.post_message(GoTo("jobs"))
-        await until(pilot, lambda: app.current == "jobs")
+        app.workspace.post_message(GoTo("builds"))
+        await until(pilot, lambda: app.current == "builds")
         app.workspace.post_message(RunAction("quantize.build"))
         await until(pilot, lambda: app.current == "quantize")
         await until(pilot, lambda: "Not now: no model is open (o opens" in screen_text(app), "why")

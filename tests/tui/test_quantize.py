@@ -98,7 +98,7 @@ async def test_a_problem_leads_to_its_field(demo: Path) -> None:
         await visited(pilot, Quantize)
         assert "3  chooses calibration samples" in screen_text(app)
         await pilot.press("b")
-        await until(pilot, lambda: app.current == "configure", "Configure")
+        await until(pilot, lambda: app.current == "recipe", "Configure")
         await until(pilot, lambda: "▸✗dataset" in screen_text(app), "the field")
         assert app.session.running is None
 

@@ -11,7 +11,7 @@ import pytest
 from engine.wire.build import Simulated
 from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ConfirmDialog
-from rknntui.screens.run.workspace import Run
+from rknntui.screens.result.workspace import Run
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, visited, write_recipe
 
@@ -132,4 +132,4 @@ async def test_a_file_that_does_not_fit_is_told_with_its_remedy(
         assert "Fix" in text
         await pilot.press("escape")
         await until(pilot, lambda: app.session.running is None, "the workbench lives on")
-        assert app.current == "run"
+        assert app.current == "result"

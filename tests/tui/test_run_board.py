@@ -15,9 +15,9 @@ from engine.wire.devices import Device, Listing
 from engine.wire.model import Tensor
 from rknntui.app import Workbench
 from rknntui.cli.root import cli
-from rknntui.screens.run.requests import Subject
-from rknntui.screens.run.words import reason
-from rknntui.screens.run.workspace import Run
+from rknntui.screens.result.requests import Subject
+from rknntui.screens.result.words import reason
+from rknntui.screens.result.workspace import Run
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from tests.tui.board_answers import BOARD, LAYERS, BoardAnswers, comparison, look, memory, ran

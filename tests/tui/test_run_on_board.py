@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rknntui.app import Workbench
-from rknntui.screens.run.workspace import Run
+from rknntui.screens.result.workspace import Run
 from tests.devices.conftest import Boards, adb_server, board, emulated, libraries
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import visited, write_recipe

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rknntui.app import Workbench
-from rknntui.screens.run.workspace import Run
+from rknntui.screens.result.workspace import Run
 from tests.tui.board_answers import BOARD, BoardAnswers
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import visited

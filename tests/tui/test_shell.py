@@ -20,7 +20,7 @@ from rknntui.keys.actions import REGISTRY
 from rknntui.keys.keymap import conflicts, indistinct
 from rknntui.screens.chips.panes import ChipViews
 from rknntui.screens.deploy.panes import DeployViews
-from rknntui.screens.run.panes import Results
+from rknntui.screens.result.panes import Results
 from rknntui.session import kept
 from rknntui.workspaces import WORKSPACES, keys_of, load, load_all
 from tests.tui.conftest import residual_model, screen_text, settle, until
@@ -107,7 +107,7 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
         await pilot.press(*"go: jobs")
         await settle(pilot)
         await pilot.press("enter", "enter")
-        await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
+        await until(pilot, lambda: app.current == "builds", "the workspace Jobs")
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -122,7 +122,7 @@ async def test_help_names_the_keys_of_the_focus() -> None:
         assert "In this list" in text
         assert "Find nodes by name" in app.screen.query_one("TextRows").text()
         assert "Open the workspace Jobs." in app.screen.query_one("TextRows").text()
-        await pilot.press("escape", keys_of("jobs")[0], "f1")
+        await pilot.press("escape", keys_of("builds")[0], "f1")
         await settle(pilot)
         assert "Help: Jobs" in screen_text(app)
 
@@ -187,8 +187,8 @@ async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
         await pilot.press("s")
         await settle(pilot)
         assert app.focused.id == "detail"
-        await pilot.press("ctrl+o", keys_of("jobs")[0])
-        await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
+        await pilot.press("ctrl+o", keys_of("builds")[0])
+        await until(pilot, lambda: app.current == "builds", "the workspace Jobs")
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -221,7 +221,7 @@ async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
             assert len(lines) == size[1]
             assert "No model is open" in "".join(lines)
             assert "Palette" in lines[-1]
-            assert f"{keys_of('jobs')[0]} Jo" in lines[1]
+            assert f"{keys_of('builds')[0]} Jo" in lines[1]
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -234,7 +234,7 @@ async def test_a_notice_covers_nothing_and_passes_only_a_long_one_has_a_box() ->
         app.notify("accuracy [0]: done", timeout=0.5)
         await until(pilot, lambda: "accuracy [0]: done" in screen_text(app), "the newest notice")
         assert "done in 0.1 s  ·  accuracy" in screen_text(app).splitlines()[0]
-        await pilot.press(keys_of("jobs")[0], "1")
+        await pilot.press(keys_of("builds")[0], "1")
         await settle(pilot)
         assert screen_text(app).splitlines()[1:] == work
         assert not app.screen.query("Toast")
@@ -341,14 +341,14 @@ async def test_a_keymap_made_to_hurt_is_told_in_plain_letters(own_home: Path) ->
     folder = own_home / ".config" / "rknntui"
     folder.mkdir(parents=True)
     (folder / "keymap.toml").write_text(
-        '[keys]\n"go.jobs" = "f\\u009b9"\n"a\\u202e.b\\u007f" = "f9"\n'
+        '[keys]\n"go.builds" = "f\\u009b9"\n"a\\u202e.b\\u007f" = "f9"\n'
     )
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE, notifications=True) as pilot:
         await settle(pilot)
         said = " ".join(n.message for n in app._notifications)
         assert "There is no action a.b." in said
-        assert "go.jobs: keys have letters" in said
+        assert "go.builds: keys have letters" in said
         assert said.isprintable()
         assert REGISTRY.user_keys == {}
 
@@ -358,7 +358,7 @@ async def test_the_users_keys_count_and_wrong_ones_are_reported(own_home: Path) 
     folder = own_home / ".config" / "rknntui"
     folder.mkdir(parents=True)
     (folder / "keymap.toml").write_text(
-        '[keys]\n"go.jobs" = "f9"\n"app.jump" = "ctrl+i"\n"model.serch" = "x"\n'
+        '[keys]\n"go.builds" = "f9"\n"app.jump" = "ctrl+i"\n"model.serch" = "x"\n'
         '"model.table" = "f9"\n"model.graph" = "slash"\n'
     )
     app = Workbench()
@@ -368,7 +368,7 @@ async def test_the_users_keys_count_and_wrong_ones_are_reported(own_home: Path) 
         assert "terminals send tab for ctrl+i" in said
         assert "Did you mean 'model.search'" in said
         assert "slash means both model.search and model.graph." in said
-        await pilot.press(keys_of("jobs")[0])
+        await pilot.press(keys_of("builds")[0])
         await settle(pilot)
         assert app.current == "model"
         app.screen.query_one("#detail").focus()
@@ -383,7 +383,7 @@ async def test_the_last_state_is_restored(model: Path, opened) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         app.session.set_value("mean_values", [[127.0, 127.0, 127.0, 127.0]])
-        await pilot.press(keys_of("jobs")[0])
+        await pilot.press(keys_of("builds")[0])
         await settle(pilot)
         await pilot.press("q")
     again = Workbench()
@@ -466,7 +466,7 @@ async def test_the_mouse_reaches_tabs_and_keys() -> None:
         await settle(pilot)
         place = screen_text(app).splitlines()[1].index("Jobs")
         await pilot.click("TopBar", offset=(place, 1))
-        await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
+        await until(pilot, lambda: app.current == "builds", "the workspace Jobs")
         await pilot.click("KeyBar", offset=(62, 0))
         await settle(pilot)
         assert "Help: Jobs" in screen_text(app)

@@ -189,7 +189,7 @@ def empty_lines(session: Session) -> list[Line]:
     lines: list[Line] = [[], [("  Not built yet.", "head")]]
     if not session.recipe.get("dataset") and session.recipe.get("do_quantization", True):
         lines += [_key("go.dataset", "chooses calibration samples (required for quantization)")]
-    sets = _key("go.configure", "sets mean, std and all other options")
+    sets = _key("go.recipe", "sets mean, std and all other options")
     return [*lines, sets, _key("quantize.build", "builds")]
 
 

@@ -10,8 +10,8 @@ import pytest
 from textual.pilot import Pilot
 
 from rknntui.app import Workbench
-from rknntui.screens.devices.workspace import Devices
-from rknntui.screens.run.workspace import Run
+from rknntui.screens.bench.workspace import Devices
+from rknntui.screens.result.workspace import Run
 from tests.devices.demo_container import LAYER
 from tests.devices.end_to_end.conftest import LOADS, Stand
 from tests.tui.calm import wait_by_what_is_left

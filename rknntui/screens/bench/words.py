@@ -68,7 +68,7 @@ def device_lines(device: Device, chosen: bool, width: int) -> list[Line]:
 def _use(device: Device, chosen: bool) -> Line:
     if chosen:
         return [("   ● used in Run", "accent")]
-    use = key_text("devices.use")
+    use = key_text("bench.use")
     return [("   ", ""), (f" {use} ", "key"), ("uses it in Run", "")] if device.usable else []
 
 
@@ -76,7 +76,7 @@ def notice_lines(notices: Sequence[Finding], width: int) -> list[Line]:
     """What a look found that belongs to no board."""
     if not notices:
         return []
-    return [[], [("Notices", "head")], *finding_lines(notices, width, "devices.run")]
+    return [[], [("Notices", "head")], *finding_lines(notices, width, "bench.run")]
 
 
 def about_lines(about: About, model: str, width: int) -> list[Line]:
@@ -270,7 +270,7 @@ class FactsPane(SidePane):
             text = " ".join(sanitize(str(part), 1000) for part in parts if part)
             return [[], *wrapped(f"✗ {text}", width, "bad")]
         if device.usable:
-            return [[], [(f" {key_text('devices.run')} ", "key"), ("asks what it is", "")]]
+            return [[], [(f" {key_text('bench.run')} ", "key"), ("asks what it is", "")]]
         return []
 
 
@@ -280,5 +280,5 @@ class FactsPane(SidePane):
 NO_BOARD = """No board was found.
 
 USB: connect the board and enable USB debugging (adb) on it.
-Network: `adb connect ADDRESS:5555` in a shell, or {devices.add} for a board over SSH.
+Network: `adb connect ADDRESS:5555` in a shell, or {bench.add} for a board over SSH.
 No board: `rknntui devices emulate rk3588` in a shell emulates one."""

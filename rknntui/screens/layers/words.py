@@ -11,7 +11,7 @@ from engine.wire.formats import ADDED_BYTES, ADDED_MS, FIGURE, MILLISECONDS
 from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of
 from rknntui.keys.actions import key_text
 from rknntui.screens.accuracy.words import decibel_text
-from rknntui.screens.hybrid.panes import base_dtype
+from rknntui.screens.layers.panes import base_dtype
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.records import name_text
 from rknntui.widgets.strips import cells, shorten
@@ -20,7 +20,7 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from engine.wire.codec import Values
     from engine.wire.hybrid import EffectOutput, LayerRow, OutputFigure, Proposal, Table
-    from rknntui.screens.hybrid.panes import LayerEdits, LiveEffect
+    from rknntui.screens.layers.panes import LayerEdits, LiveEffect
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
     from rknntui.widgets.layer_table import LayerTable
@@ -237,7 +237,7 @@ def facts(
         own = f"isol. dB over {own_over}"
         parts.append(Fact(own, (own.replace("calibration ", ""),), 3))
     if effect.state and not effect.state.startswith(("▶", "✗")):
-        parts.append(Fact(f"{key_text('hybrid.build')} builds it", rank=2))
+        parts.append(Fact(f"{key_text('layers.build')} builds it", rank=2))
     return tuple(parts)
 
 
@@ -251,7 +251,7 @@ def shown_build(session: Session) -> tuple[Values | None, str]:
         return session.built, ""
     if session.building:
         return None, "The build is running. Its layers are shown here when it is done."
-    builds, shows = key_text("hybrid.build"), key_text("go.hybrid")
+    builds, shows = key_text("layers.build"), key_text("go.layers")
     return None, f"Not built yet.\n\n{builds} builds; then {shows} shows its layers here."
 
 

@@ -378,7 +378,7 @@ def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, object] | 
     layer = str(record["id"])
     asked = edits.layers.get(layer, "")
     if asked.startswith("float"):
-        back = f"{key_text('hybrid.lift')} undoes it first."
+        back = f"{key_text('layers.lift')} undoes it first."
         app.notify(f"{asked} has no range; {back}", severity="warning")
         return
 

@@ -19,7 +19,7 @@ from engine.wire.devices import (
 )
 from engine.wire.formats import CELSIUS
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.devices.words import megahertz
+from rknntui.screens.bench.words import megahertz
 from rknntui.screens.dialogs.picker import ask_new_file
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from engine.wire.board import BoardFacts, BoardState
     from engine.wire.monitor import BoardSample
-    from rknntui.screens.devices.panes import DoctorPane, MonitorPane
+    from rknntui.screens.bench.panes import DoctorPane, MonitorPane
     from rknntui.session.state import Session
     from rknntui.shell import Shell
 

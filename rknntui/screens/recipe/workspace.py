@@ -15,7 +15,9 @@ from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoTo, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.configure.words import (
+from rknntui.screens.dialogs.dialogs import ask_user, remedies
+from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.screens.recipe.words import (
     choose,
     diff_lines,
     help_lines,
@@ -24,8 +26,6 @@ from rknntui.screens.configure.words import (
     save_recipe,
     turned,
 )
-from rknntui.screens.dialogs.dialogs import ask_user, remedies
-from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.session.kept import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
 from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
@@ -38,7 +38,7 @@ _EDITS = ("edit", "build")
 class Configure(Workspace):
     """The form, the help of the focused option, problems and findings, and the recipe's changes."""
 
-    NAME = "configure"
+    NAME = "recipe"
     HELP = (
         "Every option of the recipe. Enter edits or lists the values, left and right choose, "
         "Delete restores the default. "
@@ -144,7 +144,7 @@ class Configure(Workspace):
         if problem and any(
             option.name in finding.changes for finding in remedies(self.listed_findings())
         ):
-            problem += f" {key_text('configure.apply-remedy')} applies it."
+            problem += f" {key_text('recipe.apply-remedy')} applies it."
         elsewhere = len(set(self.session.all_problems) - {option.name})
         value = self.session.recipe.get(option.name, option.default)
         pane.set_lines(help_lines(option, problem, elsewhere, width, value))
@@ -276,7 +276,7 @@ class Configure(Workspace):
         if option is not None and option.kind == "choice" and not self.unavailable_reason("edit"):
             choose(self.app, option, self.session.recipe, self._change)
         elif option is not None and option.kind in PER_LAYER and self.session.built is not None:
-            self.post_message(GoTo("hybrid"))
+            self.post_message(GoTo("layers"))
         else:
             self.action_edit()
 

@@ -16,9 +16,9 @@ from engine.wire.board_tables import BOARDS
 from engine.wire.devices import Device, Listing
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.base.views import TableWorkspace
-from rknntui.screens.devices.boards import Looking, Watching, examine, recipe_chip
-from rknntui.screens.devices.panes import DoctorPane, MonitorPane
-from rknntui.screens.devices.words import NO_BOARD, FactsPane, device_records
+from rknntui.screens.bench.boards import Looking, Watching, examine, recipe_chip
+from rknntui.screens.bench.panes import DoctorPane, MonitorPane
+from rknntui.screens.bench.words import NO_BOARD, FactsPane, device_records
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import Fact, FactsLine, ViewBar
 from rknntui.widgets.record_view import RecordView
@@ -39,12 +39,12 @@ _EMPTY_ROWS = 9
 class Devices(TableWorkspace):
     """The list on top or on the left, the board under the cursor below or beside it."""
 
-    NAME = "devices"
+    NAME = "bench"
     HELP = (
         "The boards on adb, SSH, NTB and USB, and this machine if it is a board; refreshed every "
-        "second while this workspace is shown. {devices.use} uses the board under the cursor in "
-        "Run. {devices.next-view} switches between what it is, its doctor and its monitor; "
-        "{devices.run} starts each. "
+        "second while this workspace is shown. {bench.use} uses the board under the cursor in "
+        "Run. {bench.next-view} switches between what it is, its doctor and its monitor; "
+        "{bench.run} starts each. "
         "Settings and system files of a board are not changed; the program writes only in its own "
         "folder there."
     )
@@ -182,7 +182,7 @@ class Devices(TableWorkspace):
     def _used(self) -> Fact:
         board, device = self.session.board, self.session.device
         if board is None:
-            return Fact(f"none is used yet ({key_text('devices.use')})", ("none is used",), 1)
+            return Fact(f"none is used yet ({key_text('bench.use')})", ("none is used",), 1)
         name = sanitize(board, 80)
         gone = "" if device is not None else ", not in the list"
         return Fact(f"used in Run: {name}{gone}", (f"used: {name}{gone}",))
@@ -337,13 +337,13 @@ class Devices(TableWorkspace):
         if method in ("use", "run", "copy", "copy_command", "mark", "record") and device is None:
             return "no board is in the list."
         if method == "forget" and (device is None or device.kind != "ssh"):
-            return "only boards that were added ({devices.add}) are removed."
+            return "only boards that were added ({bench.add}) are removed."
         if method == "server" and not _needs_server(self.session.listing):
             return "the adb server is up, or there is none to start."
         if method == "pause" and not monitor.running:
-            return "nothing is watched ({devices.run} watches)."
+            return "nothing is watched ({bench.run} watches)."
         if method in ("faster", "slower") and monitor.recording:
-            return "a recording has one rate; stop it first ({devices.run})."
+            return "a recording has one rate; stop it first ({bench.run})."
         return super().unavailable_reason(method)
 
     def copy_text(self) -> str:

@@ -165,7 +165,7 @@ class InputsPane(RecordView):
     def show(self, inputs: Sequence[Tensor]) -> None:
         """Show the inputs of the open model."""
         self._inputs = inputs
-        none = f"{key_text('run.pick')} chooses a file"
+        none = f"{key_text('result.pick')} chooses a file"
         records = [
             {**encode(value), "number": i + 1, "file": self.files.get(value.name, none)}
             for i, value in enumerate(inputs)

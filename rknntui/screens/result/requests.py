@@ -283,7 +283,7 @@ def ask_cores(workspace: Workspace, now: str, then: Callable[[Cores], None]) -> 
 def _no_board(listing: Listing) -> str:
     """Why there is nothing else to choose, and what to do."""
     waiting = [d for d in listing.devices if not d.usable]
-    tells = f"{key_text('go.devices')} shows Devices, which tells what to do."
+    tells = f"{key_text('go.bench')} shows Devices, which tells what to do."
     if waiting:
         return f"No board is ready, {len(waiting)} cannot be used yet: {tells}"
     why = "".join(f" {sanitize(notice.what, 200)}" for notice in listing.notices[:1])

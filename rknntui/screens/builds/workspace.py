@@ -44,10 +44,10 @@ def _empty() -> list[Line]:
 class JobsWorkspace(Workspace):
     """History above, the job under the cursor below."""
 
-    NAME = "jobs"
+    NAME = "builds"
     HELP = (
         "Every job of this user, newest first, with the stages and the log of the one under the "
-        "cursor. {jobs.stop} stops the running job, after a confirmation. Jobs continue when the "
+        "cursor. {builds.stop} stops the running job, after a confirmation. Jobs continue when the "
         "workbench closes; the next start finds them again."
     )
     FIRST_FOCUS = "Table"
@@ -183,7 +183,7 @@ class JobsWorkspace(Workspace):
             return "" if self._is_build() else "only a finished build can be compared."
         if method == "compare":
             if not self._marked:
-                return "mark another build first ({jobs.mark})."
+                return "mark another build first ({builds.mark})."
             return "" if self._is_build() else "only a finished build can be compared."
         return ""
 
@@ -217,8 +217,8 @@ class JobsWorkspace(Workspace):
     def action_compare(self) -> None:
         """Show what differs between the marked build and this one."""
         from engine import EngineError, read_result
+        from rknntui.screens.builds.workspace import differences
         from rknntui.screens.dialogs.dialogs import TextDialog
-        from rknntui.screens.jobs.workspace import differences
 
         record = self.record
         marked = next((r for r in self._records if r.id == self._marked), None)

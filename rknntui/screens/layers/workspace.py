@@ -29,15 +29,15 @@ from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for, command_with
 from rknntui.links import GoToDtype
 from rknntui.screens.base.views import TableWorkspace
-from rknntui.screens.hybrid import panes
-from rknntui.screens.hybrid.panes import LayerEdits, LiveEffect, ask_dtype, ask_range
-from rknntui.screens.hybrid.search import (
+from rknntui.screens.layers import panes
+from rknntui.screens.layers.panes import LayerEdits, LiveEffect, ask_dtype, ask_range
+from rknntui.screens.layers.search import (
     PROPOSE_FORM,
     SEARCH_FORM,
     SearchPane,
     checked_search,
 )
-from rknntui.screens.hybrid.words import (
+from rknntui.screens.layers.words import (
     BuildCost,
     OwnErrors,
     facts,
@@ -71,16 +71,16 @@ _EDITS = ("lift", "choose", "range", "propose", "search", "reset", "apply")
 class Hybrid(TableWorkspace):
     """The outputs on top, below them the layers, or the search."""
 
-    NAME = "hybrid"
+    NAME = "layers"
     HELP = (
-        "{hybrid.lift} promotes a layer to float16 (else int16), or undoes it; Enter chooses its "
-        "dtype, {hybrid.range} sets its range. The effect on the outputs is shown at the top, "
+        "{layers.lift} promotes a layer to float16 (else int16), or undoes it; Enter chooses its "
+        "dtype, {layers.range} sets its range. The effect on the outputs is shown at the top, "
         "simulated. ● marks your changes; “built” shows the result: ✓ applied, ✗ not applied, ~ "
         "simulated, · not built yet. SQNR dB is cumulative (includes the errors of the layers "
-        "before it); {hybrid.analyse} measures the isolated error. {hybrid.mark} marks layers "
-        "(*): the next action applies to all of them. {hybrid.search} searches for the layers "
-        "that matter most; {hybrid.pause} pauses it, {hybrid.keep} stops it and uses the best so "
-        "far, {hybrid.apply} applies a step of its curve."
+        "before it); {layers.analyse} measures the isolated error. {layers.mark} marks layers "
+        "(*): the next action applies to all of them. {layers.search} searches for the layers "
+        "that matter most; {layers.pause} pauses it, {layers.keep} stops it and uses the best so "
+        "far, {layers.apply} applies a step of its curve."
     )
     FIRST_FOCUS = "#layers"
     PANES = {"Layers": "hybrid-layers", "Search": "search"}
@@ -285,12 +285,12 @@ class Hybrid(TableWorkspace):
         if method in _EDITS and self.session.container is not None:
             return "a container is already built; open its model."
         if method in _EDITS and method != "apply" and not self.edits.rows:
-            return "there is no build yet ({hybrid.build} builds)."
+            return "there is no build yet ({layers.build} builds)."
         if method in _SEARCHING:
             search = self.search
             return "" if search is not None and search.running else "no search is running."
         if method == "apply":
-            none = "there is no step to apply ({hybrid.search} searches)."
+            none = "there is no step to apply ({layers.search} searches)."
             return "" if self.pane.point is not None else none
         if method == "stop":
             return "" if self.session.running is not None else "no job is running."
@@ -300,7 +300,7 @@ class Hybrid(TableWorkspace):
             method in ("drill", "node", "cost", "mark", "mark_shown", "analyse")
             and not self.edits.rows
         ):
-            return "there is no build yet ({hybrid.build} builds)."
+            return "there is no build yet ({layers.build} builds)."
         return super().unavailable_reason(method)
 
     def action_lift(self) -> None:

@@ -30,7 +30,7 @@ N = TypeVar("N", int, float)
 _STYLES = ("accent", "good", "warn")
 _EMPTY = (
     "No search yet.\n\n"
-    "{hybrid.search} searches: given a floor in dB or a budget of layers, it finds the layers "
+    "{layers.search} searches: given a floor in dB or a budget of layers, it finds the layers "
     "whose dtype matters most."
 )
 _BEGUN = "Estimating the effect of every layer on the outputs; the first steps follow."
@@ -160,13 +160,13 @@ class SearchPane(Vertical):
         asked.append(f"{verb} {params.get('dtype', 'float16')}")
         what = ", ".join(asked)
         if not job.running:
-            applies = Fact(f"{key_text('hybrid.apply')} applies a step's layers", rank=1)
+            applies = Fact(f"{key_text('layers.apply')} applies a step's layers", rank=1)
             outcome = Fact(f"{'✓' if job.state == 'done' else '✗'} {self._outcome(job)}")
             if job.seconds is None:
                 return outcome, applies
             return outcome, Fact(DURATION.text(job.seconds), rank=2), applies
         elapsed = max(0, int(time.time() - job.started))
-        how = f"paused, {key_text('hybrid.pause')} resumes" if job.paused else "▶ searching"
+        how = f"paused, {key_text('layers.pause')} resumes" if job.paused else "▶ searching"
         how = "stopping" if job.cancelling else how
         steps = Fact(f"{len(self._points)} steps")
         return Fact(how), Fact(what, rank=1), Fact(f"{elapsed} s"), steps

@@ -17,10 +17,10 @@ from rknntui.keys.actions import key_text
 from rknntui.links import GoToCompiled
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.picker import ask_new_file
-from rknntui.screens.run import words
-from rknntui.screens.run.live import InputsPane, LiveRun
-from rknntui.screens.run.panes import MOST_VALUES, Results, errors_of
-from rknntui.screens.run.requests import (
+from rknntui.screens.result import words
+from rknntui.screens.result.live import InputsPane, LiveRun
+from rknntui.screens.result.panes import MOST_VALUES, Results, errors_of
+from rknntui.screens.result.requests import (
     SIMULATORS,
     Simulator,
     Subject,
@@ -28,7 +28,7 @@ from rknntui.screens.run.requests import (
     ask_cores,
     ask_target,
 )
-from rknntui.screens.run.words import reason
+from rknntui.screens.result.words import reason
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import FactsLine
 from rknntui.widgets.records import RecordTable
@@ -50,15 +50,15 @@ _TASKS = {task.name for task in (SIMULATE, BOARD_RUN, BOARD_MEMORY, COMPARE_BOAR
 class Run(TableWorkspace):
     """Inputs on top; below them outputs, layers, memory or the comparison."""
 
-    NAME = "run"
+    NAME = "result"
     HELP = (
         "Runs one sample in the simulator (the quantized graph on the CPU of this machine: its "
-        "seconds are not those of an NPU) or on a board, which {run.target} chooses. A board runs "
-        "a compiled .rknn: the open one, or that of {run.compiled}; an emulated board also the "
-        "build of the recipe. Layers: the runtime's own times, {run.live} repeats them. Memory: "
+        "seconds are not those of an NPU) or on a board, which {result.target} chooses. A board "
+        "runs a compiled .rknn: the open one, or that of {result.compiled}; an emulated board also "
+        "the build of the recipe. Layers: the runtime's own times, {result.live} repeats them. Memory: "
         "what the model takes there. Compare: reference (golden), simulator and board on the same "
-        "bytes; ✗ marks the first layer that diverges. {run.export} leads to Deploy, which exports "
-        "the build and compiles it for an NPU."
+        "bytes; ✗ marks the first layer that diverges. {result.export} leads to Deploy, which "
+        "exports the build and compiles it for an NPU."
     )
     FIRST_FOCUS = "#inputs"
     DEFAULT_CSS = """
@@ -194,7 +194,7 @@ class Run(TableWorkspace):
             old = self._job is not None and self.subject.outdated(self._job)
             line.show(*words.run_facts(self.subject, self.results.run, outdated=old))
         count = f"{self.live.runs} run{'' if self.live.runs == 1 else 's'}"
-        live = f"▶ live, {count}, {key_text('run.live')} stops"
+        live = f"▶ live, {count}, {key_text('result.live')} stops"
         self.results.bar.set_note(live if self.live.on else "")
         self.results.error = self.live.error
         self.results.tell()
@@ -367,7 +367,7 @@ class Run(TableWorkspace):
         if method in ("node", "drill") and not self.results.layer_id:
             return "no layer of the build is under the cursor."
         if method in ("more", "fewer") and self.results.run is None:
-            return "there is no result yet ({run.run} runs)."
+            return "there is no result yet ({result.run} runs)."
         return reason(method, self.results.view, self.subject) or super().unavailable_reason(method)
 
     def copy_text(self) -> str:

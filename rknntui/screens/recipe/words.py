@@ -27,7 +27,7 @@ _HOW = {
     "int": "Enter edits, left and right count",
     "float": "Enter edits",
     "code": "Enter edits: FILE.py:Name, separated by commas",
-    "choice": "left and right choose, Enter lists all, {configure.edit} types",
+    "choice": "left and right choose, Enter lists all, {recipe.edit} types",
     "path": "Enter opens the picker",
     "channels": "Enter edits: 127,127,127; inputs separated by ;",
     "shapes": "Enter edits: 1x3x224x224; inputs separated by ;",
@@ -36,9 +36,8 @@ _HOW = {
     "flags": "left and right switch, Enter edits one per input",
     "text": "Enter edits",
     "shape_sets": "Enter edits: 1x3x224x224|1x3x160x160; inputs separated by ;",
-    "mapping": "Enter shows Hybrid after a build, {configure.edit} edits: "
-    "tensor=value; tensor=value",
-    "ranges": "Enter shows Hybrid after a build, {configure.edit} edits: tensor=minimum,maximum; …",
+    "mapping": "Enter shows Hybrid after a build, {recipe.edit} edits: tensor=value; tensor=value",
+    "ranges": "Enter shows Hybrid after a build, {recipe.edit} edits: tensor=minimum,maximum; …",
 }
 
 
@@ -76,7 +75,7 @@ def help_lines(
     lines += wrapped(with_keys(_HOW[option.kind]) + ", Delete: default", width, "dim")
     if elsewhere:
         many = "problems" if elsewhere > 1 else "problem"
-        there = f"{key_text('configure.next-problem')} goes there"
+        there = f"{key_text('recipe.next-problem')} goes there"
         lines += wrapped(f"✗ {elsewhere} more {many} elsewhere: {there}", width, "warn")
     return lines
 
@@ -109,7 +108,7 @@ def issue_lines(
         own = wrap_line(message_line, width)
         lines += own
         options += [name] * len(own)
-    lines += finding_lines(findings, width, "configure.apply-remedy")
+    lines += finding_lines(findings, width, "recipe.apply-remedy")
     return lines or [[("✓ no problems, no findings", "good")]], options
 
 

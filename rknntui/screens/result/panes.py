@@ -18,8 +18,8 @@ from engine.wire.layers import BOARD, COMPARE, LayerFigures, by_layer, layer_row
 from engine.wire.table import Record
 from rknntui.keys.actions import with_keys
 from rknntui.screens.base.views import Views
-from rknntui.screens.run import words
-from rknntui.screens.run.words import EMPTY
+from rknntui.screens.result import words
+from rknntui.screens.result.words import EMPTY
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import ViewBar
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # The outputs of a run, and the largest values of the one under the cursor.
 
-_NO_RUN = "No result yet: {run.run} runs the input."
+_NO_RUN = "No result yet: {result.run} runs the input."
 _LOGIT_BAR = 8
 _TOPS = (5, 10, 20, 50, 100, 1000)
 MOST_VALUES = max(_TOPS)

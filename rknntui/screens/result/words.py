@@ -11,7 +11,7 @@ from engine.wire.board import Ran
 from engine.wire.build import Simulated
 from engine.wire.formats import MILLISECONDS, PROGRESS
 from rknntui.keys.actions import key_text
-from rknntui.screens.run.requests import SIMULATORS, Simulator, Subject
+from rknntui.screens.result.requests import SIMULATORS, Simulator, Subject
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap
 
@@ -23,24 +23,25 @@ if TYPE_CHECKING:
 
 EMPTY = {
     "Layers": (
-        "No layer is timed yet.\n\nA board's runtime times each layer: {run.target} chooses the "
-        "board, {run.run} has them timed, {run.live} does so again and again. Timing slows the run."
+        "No layer is timed yet.\n\nA board's runtime times each layer: {result.target} chooses the "
+        "board, {result.run} has them timed, {result.live} does so again and again. Timing slows "
+        "the run."
     ),
     "Memory": (
-        "No memory was asked for yet.\n\n{run.target} chooses a board, {run.run} asks what the "
-        "model takes there: weights, tensors, all of it, and what the board has."
+        "No memory was asked for yet.\n\n{result.target} chooses a board, {result.run} asks what "
+        "the model takes there: weights, tensors, all of it, and what the board has."
     ),
     "Compare": (
-        "Nothing is compared yet.\n\n{run.target} chooses a board, {run.run} runs the same bytes "
-        "three ways: reference (float, golden), simulator, board. The first layer in which the "
-        "board does something else than the simulator is marked. Without a file for each input the "
+        "Nothing is compared yet.\n\n{result.target} chooses a board, {result.run} runs the same "
+        "bytes three ways: reference (float, golden), simulator, board. The first layer in which "
+        "the board does something else than the simulator is marked. Without a file for each input the "
         "first calibration sample is taken."
     ),
 }
 """View -> what its table says before there is something."""
 
 _NO_MODEL = "no model is open ({app.open} opens one)."
-_ONLY_BOARD = "the simulator has no NPU to look at ({run.target} chooses a board)."
+_ONLY_BOARD = "the simulator has no NPU to look at ({result.target} chooses a board)."
 _RUNS = ("run", "layers", "live", "save")
 
 
@@ -63,7 +64,7 @@ def reason(method: str, view: str, subject: Subject) -> str:
         if view == "Compare" and session.container is not None:
             return "a comparison needs the model itself, not its container; open the model."
     elif method in ("run", "save") and board is None and session.vendor:
-        return "a compiled vendor model runs only on its NPU ({run.target} chooses a board)."
+        return "a compiled vendor model runs only on its NPU ({result.target} chooses a board)."
     if method == "compiled" and session.vendor:
         return "the open file is a compiled model."
     samples = session.container is None and session.recipe.get("dataset")
@@ -102,7 +103,7 @@ def run_facts(
     subject: Subject, result: Simulated | Ran | None, *, outdated: bool
 ) -> tuple[Fact | str, ...]:
     """What ran, or what would run."""
-    runs = f"{key_text('run.run')} runs"
+    runs = f"{key_text('result.run')} runs"
     again = Fact(f"! the recipe changed since: {runs}", (f"! the recipe changed: {runs}",))
     old = (again,) if outdated else ()
     session, board = subject.session, subject.board
@@ -122,7 +123,7 @@ def run_facts(
         cores = [Fact(f"cores {subject.cores}", rank=1)] if subject.cores != "auto" else []
         return (where(board), Fact(f"runs {subject.name}", rank=2), *cores)
     if session.vendor:
-        chooses = f"{key_text('run.target')} chooses a board"
+        chooses = f"{key_text('result.target')} chooses a board"
         return Fact("a compiled vendor model: it runs only on its NPU"), Fact(chooses, rank=1)
     at = where(board, subject.simulator)
     if session.container is not None:
@@ -134,7 +135,7 @@ def run_facts(
 def starting_facts(job: JobView) -> tuple[Fact | str, ...]:
     """How far a live run is before its first answer."""
     stage = job.stage.title if job.stage is not None else "waiting"
-    return (f"▶ live: {stage}, {key_text('run.live')} stops",)
+    return (f"▶ live: {stage}, {key_text('result.live')} stops",)
 
 
 def live_facts(look: LiveLook) -> tuple[Fact | str, ...]:

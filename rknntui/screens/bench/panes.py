@@ -26,8 +26,8 @@ from engine.wire.monitor import (
     WatchParams,
 )
 from rknntui.keys.actions import key_text
-from rknntui.screens.devices.boards import BoardTrack, Track
-from rknntui.screens.devices.words import check_lines
+from rknntui.screens.bench.boards import BoardTrack, Track
+from rknntui.screens.bench.words import check_lines
 from rknntui.widgets.charts import bars
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import SidePane, TextRows
@@ -240,13 +240,13 @@ class MonitorPane(Vertical):
         self.rows.set_lines(lines or self._empty(width), keep_cursor=True)
 
     def _facts(self) -> list[Fact]:
-        start, rate = key_text("devices.run"), f"{self.hertz:g} Hz"
+        start, rate = key_text("bench.run"), f"{self.hertz:g} Hz"
         if self.wanted is not None:
             return [Fact("starting…"), Fact(f"{start} stops", (), 3)]
         if not self.running:
             facts = [Fact(self._end)] if self._end else []
             return [*facts, Fact(f"{start} watches at {rate}", (rate,), 1)]
-        held = f"paused ({key_text('devices.pause')} goes on)" if self.paused else ""
+        held = f"paused ({key_text('bench.pause')} goes on)" if self.paused else ""
         if self.replaying:
             said = Fact(f"▶ {self.job.title if self.job else ''}", ("▶ replay",))
         else:
@@ -258,11 +258,11 @@ class MonitorPane(Vertical):
         return [*facts, Fact(f"{start} stops", (), 3)]
 
     def _empty(self, width: int) -> list[Line]:
-        mark, record = key_text("devices.mark"), key_text("devices.record")
+        mark, record = key_text("bench.mark"), key_text("bench.record")
         text = (
-            f"{key_text('devices.run')} watches the board under the cursor, or those marked with "
-            f"{mark}; {key_text('devices.faster')} and {key_text('devices.slower')} change the "
-            f"rate. {record} watches and records to a file, {key_text('devices.replay')} shows a "
+            f"{key_text('bench.run')} watches the board under the cursor, or those marked with "
+            f"{mark}; {key_text('bench.faster')} and {key_text('bench.slower')} change the "
+            f"rate. {record} watches and records to a file, {key_text('bench.replay')} shows a "
             "recording again."
         )
         return wrapped(text, width, "dim")
@@ -383,7 +383,7 @@ class DoctorPane(SidePane):
         self.set_lines(self._made(width), keep_cursor=keep_cursor)
 
     def _made(self, width: int) -> list[Line]:
-        run, name = key_text("devices.run"), sanitize(self._shown, 80)
+        run, name = key_text("bench.run"), sanitize(self._shown, 80)
         if not self._shown:
             return [[("No board is in the list.", "dim")]]
         examination = self._known.get(self._shown)
@@ -408,7 +408,7 @@ class DoctorPane(SidePane):
         if examination.error:
             lines += wrapped(f"✗ {sanitize(examination.error, 1000)}", width, "bad")
         if any(check.commands for check in examination.checks):
-            hint = f"{key_text('devices.copy')} copies the command under the cursor; none is run."
+            hint = f"{key_text('bench.copy')} copies the command under the cursor; none is run."
             lines += [[], *wrapped(hint, width, "dim")]
         return lines
 
