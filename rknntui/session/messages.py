@@ -51,8 +51,19 @@ class ResultFound(Message, bubble=False):
 
 
 @dataclass(eq=False)
-class BoardChosen(Message, bubble=False):
-    """Another board is used: ``session.board``."""
+class TargetChanged(Message, bubble=False):
+    """Another board or compiled file is used: ``session.board``, ``session.compiled``."""
+
+
+@dataclass(eq=False)
+class LayersChanged(Message, bubble=False):
+    """``session.layers`` knows more of its layers, or (``rows`` False) the cursor moved."""
+
+    rows: bool = True
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer one says as much."""
+        return isinstance(message, LayersChanged) and (self.rows or not message.rows)
 
 
 @dataclass(eq=False)

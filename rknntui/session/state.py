@@ -15,8 +15,8 @@ from textual.message import Message
 from engine.wire.names import VENDOR_KINDS
 from rknntui.session.job_view_model import JobView
 from rknntui.session.kept import STEPS, Draft, Drafts, Values
+from rknntui.session.layers import KnownLayers
 from rknntui.session.messages import (
-    BoardChosen,
     BuildFinished,
     JobChanged,
     JobEnded,
@@ -24,6 +24,7 @@ from rknntui.session.messages import (
     ProblemsChanged,
     RecipeChanged,
     ResultFound,
+    TargetChanged,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Session:
         jobs: this run's jobs by id, oldest first, and those that were reattached.
         drafts: unsaved recipes of other files.
         board: id of the board that is used, as ``adb:SERIAL``; None where none was chosen.
+        compiled: path of the compiled ``.rknn`` that boards run; None where there is none.
+        layers: what is known of the layers, shared by all views.
         listing: boards of the last look; None before one.
         ssh_boards: addresses of boards over SSH that the user has named.
         left: the file whose unsaved recipe was left for the one that is open; None where nothing
@@ -94,6 +97,8 @@ class Session:
         self.jobs: dict[str, JobView] = {}
         self.last: dict[str, tuple[JobView, object]] = {}
         self.board: str | None = None
+        self.compiled: str | None = None
+        self.layers = KnownLayers(publish)
         self.listing: Listing | None = None
         self.ssh_boards: tuple[str, ...] = ()
         self._saved: Values = {}
@@ -160,6 +165,8 @@ class Session:
         self.summary = view.summary
         self.built = None
         self.last = {}
+        self.choose_compiled(None)
+        self.layers.forget()
         self._publish(ModelOpened())
         return draft
 
@@ -388,6 +395,7 @@ class Session:
         self.last[job.method] = (job, result)
         if isinstance(result, BuildSummary):
             self.summary, self.built = result, job.recipe
+            self.layers.forget(build_only=True)
             self._publish(BuildFinished())
         return True
 
@@ -411,7 +419,20 @@ class Session:
         """Take the board that runs, measurements and comparisons use; None for none."""
         if board != self.board:
             self.board = board
-            self._publish(BoardChosen())
+            self._publish(TargetChanged())
+
+    @property
+    def chip(self) -> str:
+        """The chip that the recipe is for."""
+        from engine import option
+
+        return str(self.recipe.get("target_platform") or option("target_platform").default or "")
+
+    def choose_compiled(self, path: str | None) -> None:
+        """Take the compiled file that boards run; None for none."""
+        if path != self.compiled:
+            self.compiled = path
+            self._publish(TargetChanged())
 
     @property
     def device(self) -> Device | None:

@@ -138,7 +138,7 @@ class Devices(TableWorkspace):
 
     # -- drawing -----------------------------------------------------------------------------------
 
-    def on_board_chosen(self) -> None:
+    def on_target_changed(self) -> None:
         """Another board is used."""
         if self.shown:
             self._draw()

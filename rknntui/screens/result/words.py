@@ -34,8 +34,8 @@ EMPTY = {
     "Compare": (
         "Nothing is compared yet.\n\n{result.target} chooses a board, {result.run} runs the same "
         "bytes three ways: reference (float, golden), simulator, board. The first layer in which "
-        "the board does something else than the simulator is marked. Without a file for each input the "
-        "first calibration sample is taken."
+        "the board does something else than the simulator is marked. Without a file for each "
+        "input the first calibration sample is taken."
     ),
 }
 """View -> what its table says before there is something."""

@@ -55,8 +55,8 @@ class Run(TableWorkspace):
         "Runs one sample in the simulator (the quantized graph on the CPU of this machine: its "
         "seconds are not those of an NPU) or on a board, which {result.target} chooses. A board "
         "runs a compiled .rknn: the open one, or that of {result.compiled}; an emulated board also "
-        "the build of the recipe. Layers: the runtime's own times, {result.live} repeats them. Memory: "
-        "what the model takes there. Compare: reference (golden), simulator and board on the same "
+        "the build of the recipe. Layers: the runtime's own times, {result.live} repeats them. "
+        "Memory: what the model takes there. Compare: reference (golden), simulator and board on the same "
         "bytes; ✗ marks the first layer that diverges. {result.export} leads to Deploy, which "
         "exports the build and compiles it for an NPU."
     )
@@ -127,7 +127,7 @@ class Run(TableWorkspace):
         if self.shown:
             self._draw()
 
-    def on_board_chosen(self) -> None:
+    def on_target_changed(self) -> None:
         """The board that is used in Devices is the target; one that is used no more is none."""
         self._targeted(self.session.board)
 
