@@ -56,8 +56,8 @@ class Run(TableWorkspace):
         "seconds are not those of an NPU) or on a board, which {result.target} chooses. A board "
         "runs a compiled .rknn: the open one, or that of {result.compiled}; an emulated board also "
         "the build of the recipe. Layers: the runtime's own times, {result.live} repeats them. "
-        "Memory: what the model takes there. Compare: reference (golden), simulator and board on the same "
-        "bytes; ✗ marks the first layer that diverges. {result.export} leads to Deploy, which "
+        "Memory: what the model takes there. Compare: reference (golden), simulator and board on the "
+        "same bytes; ✗ marks the first layer that diverges. {result.export} leads to Deploy, which "
         "exports the build and compiles it for an NPU."
     )
     FIRST_FOCUS = "#inputs"
