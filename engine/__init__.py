@@ -9,6 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from engine.base.onnx_ir_import import spare_sympy
+
+spare_sympy()
+
 
 def _read_homes() -> dict[str, str]:
     """Name -> module, of the lines ``from MODULE import NAME as NAME`` of the stub."""

@@ -177,27 +177,13 @@ def _boards(
     try:
         if not server.is_up(deadline.left):
             if not start:
-                raise _no_server(server)
+                raise server.absent()
             server.start()
             deadline = Deadline(max(deadline.left, 1.0))
         return server.boards(deadline)
     except DeviceError as error:
         notices.append(Finding.of_error("adb-server", "adb", error, "warning"))
         return ()
-
-
-def _no_server(server: AdbServer) -> DeviceError:
-    if shutil.which("adb") is None:
-        return DeviceError(
-            "There is no adb program on the PATH and no adb server.",
-            cause="adb is not installed on this machine.",
-            remedy="Install it: `sudo apt install adb`, or the Android platform tools.",
-        )
-    return DeviceError(
-        f"There is no adb server at {server.name}.",
-        cause="It was not started, or another tool stopped it.",
-        remedy="Run `adb start-server`.",
-    )
 
 
 def _adb(boards: Iterable[Attached]) -> list[Device]:

@@ -62,11 +62,7 @@ class AdbServer:
         """
         program = shutil.which("adb")
         if program is None:
-            raise DeviceError(
-                "There is no adb program on the PATH and no adb server.",
-                cause="adb is not installed on this machine.",
-                remedy="Install it: `sudo apt install adb`, or the Android platform tools.",
-            )
+            raise self.absent()
         if self.host not in _LOCAL:
             raise DeviceError(
                 f"There is no adb server at {self.name}.",
@@ -93,6 +89,20 @@ class AdbServer:
                 cause="Another program has its port, or the home folder cannot be written to.",
                 remedy="Run `adb start-server` and read what it says.",
             ) from error
+
+    def absent(self) -> DeviceError:
+        """What is said where nothing listens there and nothing shall be started."""
+        if shutil.which("adb") is None:
+            return DeviceError(
+                "There is no adb program on the PATH and no adb server.",
+                cause="adb is not installed on this machine.",
+                remedy="Install it: `sudo apt install adb`, or the Android platform tools.",
+            )
+        return DeviceError(
+            f"There is no adb server at {self.name}.",
+            cause="It was not started, or another tool stopped it.",
+            remedy="Run `adb start-server`.",
+        )
 
     def connect(self, deadline: Deadline) -> Link:
         """A connection to it; it is started where it is not up.

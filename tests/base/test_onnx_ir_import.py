@@ -29,6 +29,18 @@ def test_a_graph_needs_no_sympy_and_symbolic_sizes_do() -> None:
     assert printed(code) == ["False", "True", "False", "8", "True"]
 
 
+@pytest.mark.parametrize("room", ["accuracy", "cost", "export", "hybrid", "pipeline", "quantize"])
+def test_no_room_needs_it_whatever_is_imported_first(room: str) -> None:
+    code = (
+        "import importlib, pkgutil, sys\n"
+        f"room = importlib.import_module('engine.{room}')\n"
+        f"for each in pkgutil.iter_modules(room.__path__, 'engine.{room}.'):\n"
+        "    importlib.import_module(each.name)\n"
+        "print('onnx_ir' in sys.modules, 'sympy' in sys.modules)\n"
+    )
+    assert printed(code) == ["True", "False"]
+
+
 def test_threads_that_use_it_first_at_once_all_get_it() -> None:
     """LazyLoader of Python before 3.11.9 gives one of them a module without attributes."""
     code = BESIDE + (

@@ -13,7 +13,6 @@ import builtins
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any
@@ -50,8 +49,11 @@ class _CoreLoader(SourceFileLoader):
         super().exec_module(module)
 
 
-class _CoreFinder(MetaPathFinder):
-    """Finds onnx_ir's core for its loader, and nothing else."""
+class _CoreFinder:
+    """Finds onnx_ir's core for its loader, once, and nothing else.
+
+    No ``MetaPathFinder``: importing that takes longer than ``engine`` does.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -59,19 +61,14 @@ class _CoreFinder(MetaPathFinder):
         """The spec of the core where it is a file of Python; None for all others."""
         if fullname != _CORE:
             return None
+        sys.meta_path.remove(self)
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and type(spec.loader) is SourceFileLoader:
             spec.loader = _CoreLoader(spec.loader.name, spec.loader.path)
         return spec
 
 
-def import_onnx_ir() -> None:
-    """Import ``onnx_ir`` before anyone here does; one that is there stays as it is."""
-    if _PACKAGE in sys.modules:
-        return
-    finder = _CoreFinder()
-    sys.meta_path.insert(0, finder)
-    try:
-        importlib.import_module(_PACKAGE)
-    finally:
-        sys.meta_path.remove(finder)
+def spare_sympy() -> None:
+    """Give onnx_ir the stand-ins when anyone imports it; one that is there stays as it is."""
+    if _PACKAGE not in sys.modules:
+        sys.meta_path.insert(0, _CoreFinder())
