@@ -12,7 +12,7 @@ from textual.containers import Container
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, Theming, theme_files
 from rknntui.compat import QuietCrashApp
-from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings, key_text
+from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings, key_text, with_keys
 from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
@@ -20,6 +20,7 @@ from rknntui.session import kept
 from rknntui.session.kept import Drafts, drafts_folder
 from rknntui.session.messages import JobChanged, KeysChanged, ProblemsChanged, WorkerChanged
 from rknntui.session.state import Session
+from rknntui.starting import Starting
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
 from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar
@@ -94,6 +95,7 @@ class Workbench(QuietCrashApp):
         self.memory = kept.opened_groups(self._state)
         self.opener = Opener(self)
         self.output = Output(self, self.show_error)
+        self.starting = Starting(self)
         self.stopping = Stopping(self, self.session, self.bridge, self.leave)
         self.animation_level = "none"
         REGISTRY.user_keys = {}
@@ -210,6 +212,8 @@ class Workbench(QuietCrashApp):
             return "there is nothing to redo."
         if action.id == "job.cancel" and self.session.running is None:
             return "no job is running."
+        if action.id in ("app.build", "app.compile"):
+            return with_keys(self.starting.disabled_reason(action.method))
         return ""
 
     def keys_of(self, action: Action) -> list[str]:
@@ -370,6 +374,36 @@ class Workbench(QuietCrashApp):
         if path:
             self.open_path(path)
             self.call_later(self.show, "model")
+
+    def action_build(self) -> None:
+        """Check the recipe and build it, from wherever the user is."""
+        self.build()
+
+    def build(self, *, refresh: bool = False) -> None:
+        """Check the recipe and build it; with ``refresh`` every stage anew."""
+        if reason := self.disabled_reason(REGISTRY["app.build"]):
+            self.notify(f"Not now: {reason}", severity="warning", markup=False)
+        else:
+            self.do(self.starting.build(refresh=refresh))
+
+    def action_compile(self) -> None:
+        """Go to where the build is compiled for the target's chip."""
+        self.starting.compile()
+
+    def action_target(self) -> None:
+        """Choose the chip that everything is for."""
+        from engine import option
+        from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
+
+        def chosen(chip: str) -> None:
+            self.session.set_value("target_platform", chip)
+
+        chips = option("target_platform").choices
+        ask_user(self, ChoiceDialog("Target", chips, self.session.chip), chosen)
+
+    def action_jump_to(self) -> None:
+        """Jump to a layer, option, file, board or action by its name."""
+        self.action_command_palette()
 
     def action_theme(self) -> None:
         """Choose one of the themes; the list shows each as the cursor reaches it."""

@@ -50,7 +50,7 @@ def test_keys_have_one_meaning_and_reach_every_terminal() -> None:
 
 
 def test_the_views_of_an_action_are_views_of_its_workspace() -> None:
-    panes = {"chips": ChipViews.VIEWS, "deploy": DeployViews.VIEWS, "run": Results.VIEWS}
+    panes = {"chips": ChipViews.VIEWS, "deploy": DeployViews.VIEWS, "result": Results.VIEWS}
     for name in WORKSPACES:
         views = panes.get(name) or getattr(load(name), "PANES", {})
         for action in REGISTRY.of(name):
@@ -93,7 +93,7 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
         titles = [hit.text async for hit in provider.discover()]
         assert sorted(titles) == sorted(a.title for a in REGISTRY if a.palette)
         found = [str(hit.match_display) async for hit in provider.search("layer float16")]
-        assert found == ["hybrid: Promote"], "its description has the words"
+        assert found == ["layers: Promote"], "its description has the words"
         best = [str(hit.match_display) async for hit in provider.search("undo")]
         assert "app: Undo" in best
         app.session.recipe = {"model": "x.onnx"}
@@ -104,10 +104,10 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
         found = [str(hit.match_display) async for hit in provider.search("conv_42")]
         assert found == ["layer: Conv_42"]
         app.session.recipe, app.session.summary = {}, None
-        await pilot.press(*"go: jobs")
+        await pilot.press(*"go: builds")
         await settle(pilot)
         await pilot.press("enter", "enter")
-        await until(pilot, lambda: app.current == "builds", "the workspace Jobs")
+        await until(pilot, lambda: app.current == "builds", "the workspace Builds")
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -121,10 +121,10 @@ async def test_help_names_the_keys_of_the_focus() -> None:
         assert "Help: Model" in text
         assert "In this list" in text
         assert "Find nodes by name" in app.screen.query_one("TextRows").text()
-        assert "Open the workspace Jobs." in app.screen.query_one("TextRows").text()
+        assert "Open the workspace Builds." in app.screen.query_one("TextRows").text()
         await pilot.press("escape", keys_of("builds")[0], "f1")
         await settle(pilot)
-        assert "Help: Jobs" in screen_text(app)
+        assert "Help: Builds" in screen_text(app)
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -188,7 +188,7 @@ async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
         await settle(pilot)
         assert app.focused.id == "detail"
         await pilot.press("ctrl+o", keys_of("builds")[0])
-        await until(pilot, lambda: app.current == "builds", "the workspace Jobs")
+        await until(pilot, lambda: app.current == "builds", "the workspace Builds")
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -203,7 +203,7 @@ async def test_a_dialog_leaves_the_screen_behind_it_to_be_seen(key: str, theme: 
         await until(pilot, lambda: len(app.screen_stack) == 2, "a dialog")
         await settle(pilot)
         lines = screen_text(app).splitlines()
-        assert lines[1].startswith(" 1 Mode"), "the workspaces stand behind it"
+        assert lines[1].startswith(" 1 Mod"), "the workspaces stand behind it"
         assert lines[-1].endswith("Palette "), "and the keys"
 
 
@@ -389,7 +389,7 @@ async def test_the_last_state_is_restored(model: Path, opened) -> None:
     again = Workbench()
     async with again.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        assert again.current == "jobs"
+        assert again.current == "builds"
         await until(pilot, lambda: again.session.model is not None, "the model is open again")
         assert again.session.recipe["mean_values"] == [[127.0, 127.0, 127.0, 127.0]]
         assert again.session.dirty
@@ -464,12 +464,13 @@ async def test_the_mouse_reaches_tabs_and_keys() -> None:
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        place = screen_text(app).splitlines()[1].index("Jobs")
+        place = screen_text(app).splitlines()[1].index(" 7 ")
         await pilot.click("TopBar", offset=(place, 1))
-        await until(pilot, lambda: app.current == "builds", "the workspace Jobs")
-        await pilot.click("KeyBar", offset=(62, 0))
+        await until(pilot, lambda: app.current == "builds", "the workspace Builds")
+        place = screen_text(app).splitlines()[-1].index("? Help")
+        await pilot.click("KeyBar", offset=(place, 0))
         await settle(pilot)
-        assert "Help: Jobs" in screen_text(app)
+        assert "Help: Builds" in screen_text(app)
 
 
 @pytest.mark.asyncio(loop_scope="session")

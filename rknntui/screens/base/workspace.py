@@ -10,7 +10,7 @@ from textual.css.query import NoMatches
 from textual.widget import Widget
 
 from rknntui.keys.actions import REGISTRY, bindings, key_text, with_keys
-from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode, RunAction
+from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode
 from rknntui.workspaces import CLASSES
 
 if TYPE_CHECKING:
@@ -276,10 +276,6 @@ class Workspace(Container):
     def action_cost(self) -> None:
         """Show the estimate of the layer in Chips."""
         self._lead("cost", GoToCost)
-
-    def action_build(self) -> None:
-        """Go to Quantize and build there."""
-        self.post_message(RunAction("quantize.build"))
 
     def action_export(self) -> None:
         """Show the forms of a build in Deploy."""

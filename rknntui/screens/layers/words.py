@@ -237,7 +237,7 @@ def facts(
         own = f"isol. dB over {own_over}"
         parts.append(Fact(own, (own.replace("calibration ", ""),), 3))
     if effect.state and not effect.state.startswith(("▶", "✗")):
-        parts.append(Fact(f"{key_text('layers.build')} builds it", rank=2))
+        parts.append(Fact(f"{key_text('app.build')} builds it", rank=2))
     return tuple(parts)
 
 
@@ -251,7 +251,7 @@ def shown_build(session: Session) -> tuple[Values | None, str]:
         return session.built, ""
     if session.building:
         return None, "The build is running. Its layers are shown here when it is done."
-    builds, shows = key_text("layers.build"), key_text("go.layers")
+    builds, shows = key_text("app.build"), key_text("go.layers")
     return None, f"Not built yet.\n\n{builds} builds; then {shows} shows its layers here."
 
 

@@ -285,7 +285,7 @@ class Hybrid(TableWorkspace):
         if method in _EDITS and self.session.container is not None:
             return "a container is already built; open its model."
         if method in _EDITS and method != "apply" and not self.edits.rows:
-            return "there is no build yet ({layers.build} builds)."
+            return "there is no build yet ({app.build} builds)."
         if method in _SEARCHING:
             search = self.search
             return "" if search is not None and search.running else "no search is running."
@@ -300,7 +300,7 @@ class Hybrid(TableWorkspace):
             method in ("drill", "node", "cost", "mark", "mark_shown", "analyse")
             and not self.edits.rows
         ):
-            return "there is no build yet ({layers.build} builds)."
+            return "there is no build yet ({app.build} builds)."
         return super().unavailable_reason(method)
 
     def action_lift(self) -> None:

@@ -190,14 +190,14 @@ def empty_lines(session: Session) -> list[Line]:
     if not session.recipe.get("dataset") and session.recipe.get("do_quantization", True):
         lines += [_key("go.dataset", "chooses calibration samples (required for quantization)")]
     sets = _key("go.recipe", "sets mean, std and all other options")
-    return [*lines, sets, _key("quantize.build", "builds")]
+    return [*lines, sets, _key("app.build", "builds")]
 
 
 def no_build(session: Session) -> str:
     """What a table of the build says without one."""
     if session.building:
         return "The build is running."
-    return f"Not built yet: {key_text('quantize.build')} builds."
+    return f"Not built yet: {key_text('app.build')} builds."
 
 
 def no_log_lines(session: Session, job: JobView | None) -> list[Line]:
@@ -230,7 +230,7 @@ def facts(session: Session, job: JobView | None, *, exact: bool) -> tuple[str, .
         how = "stopping" if job.cancelling else PROGRESS.text(job.fraction)
         stops = f"{key_text('quantize.stop')} stops"
         return (f"▶ building: {where}{how}, {elapsed} s elapsed, {stops}",)
-    problems, builds = len(session.all_problems), key_text("quantize.build")
+    problems, builds = len(session.all_problems), key_text("app.build")
     if session.container is not None:
         return ("a container, already built",)
     if problems:

@@ -263,7 +263,7 @@ class Quantize(TableWorkspace):
             return self.unavailable_reason("build")
         if method in ("worst", "accuracy", "export"):
             if self.session.summary is None:
-                return "there is no build yet ({quantize.build} builds)."
+                return "there is no build yet ({app.build} builds)."
             if method == "worst" and not self.session.summary.worst:
                 return "the build is not quantized."
         return super().unavailable_reason(method)
@@ -314,7 +314,7 @@ class Quantize(TableWorkspace):
         record = self.query_one(ComparePane).table.record
         if record is not None:
             self.session.set_values(record["values"])
-            keys = with_keys("{app.undo} undoes it, {quantize.build} builds.")
+            keys = with_keys("{app.undo} undoes it, {app.build} builds.")
             self.notify(f"Applied to the recipe: {record['title']}. {keys}")
 
     @on(Rows.Chosen, "#summary")
