@@ -18,7 +18,13 @@ from rknntui.opener import Opener
 from rknntui.output import Output
 from rknntui.session import kept
 from rknntui.session.kept import Drafts, drafts_folder
-from rknntui.session.messages import JobChanged, KeysChanged, ProblemsChanged, WorkerChanged
+from rknntui.session.messages import (
+    JobChanged,
+    KeysChanged,
+    ProblemsChanged,
+    StepsChanged,
+    WorkerChanged,
+)
 from rknntui.session.state import Session
 from rknntui.starting import Starting
 from rknntui.stopping import Stopping
@@ -145,7 +151,7 @@ class Workbench(QuietCrashApp):
     @property
     def opening(self) -> str:
         """The name of the file that is being opened; empty where none is."""
-        return self.opener.opening
+        return self.session.opening
 
     def tabs(self) -> list[tuple[str, str, str, str, str]]:
         """(name, key, title, short title, mark) of each workspace; the mark says without colour
@@ -248,6 +254,7 @@ class Workbench(QuietCrashApp):
 
     @on(WorkerChanged)
     @on(ProblemsChanged)
+    @on(StepsChanged)
     @on(JobChanged)
     @on(KeysChanged)
     def show_state(self) -> None:

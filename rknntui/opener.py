@@ -23,13 +23,9 @@ class Opener:
 
     Args:
         app: asks, tells, and has the session.
-
-    Attributes:
-        opening: name of the file that is being opened; empty where none is.
     """
 
     def __init__(self, app: Shell) -> None:
-        self.opening = ""
         self._app = app
         self._changed: set[str] = set()
         self._watch: FileWatcher | None = None
@@ -107,13 +103,12 @@ class Opener:
     @contextmanager
     def _shown(self, path: str) -> Iterator[None]:
         """Say in the line on top that a file is being opened, which takes seconds on a board."""
-        self.opening = path.rsplit("/", 1)[-1]
-        self._app.show_state()
+        session = self._app.session
+        session.now_opening(path.rsplit("/", 1)[-1])
         try:
             yield
         finally:
-            self.opening = ""
-            self._app.show_state()
+            session.now_opening("")
 
     def changed_on_disk(self, message: SourceChanged) -> None:
         """Offer to read it again; nothing happens to the user's work before they say so."""

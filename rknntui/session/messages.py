@@ -44,6 +44,17 @@ class ProblemsChanged(Message, bubble=False):
 
 
 @dataclass(eq=False)
+class StepsChanged(Message, bubble=False):
+    """Something is asked for or known that a step tells: ``session.opening``, ``session.asked``,
+    ``session.dataset``, ``session.estimates``.
+    """
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer one says as much."""
+        return isinstance(message, StepsChanged)
+
+
+@dataclass(eq=False)
 class ResultFound(Message, bubble=False):
     """``session.last`` has the result of a job of the history: of ``method``."""
 

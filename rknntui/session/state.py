@@ -24,12 +24,14 @@ from rknntui.session.messages import (
     ProblemsChanged,
     RecipeChanged,
     ResultFound,
+    StepsChanged,
     TargetChanged,
 )
 
 if TYPE_CHECKING:
     from engine import Finding
     from engine.wire.build import BuildSummary
+    from engine.wire.cost import Estimates
     from engine.wire.dataset import DatasetFacts
     from engine.wire.devices import Device, Listing
     from engine.wire.method import Task
@@ -74,6 +76,10 @@ class Session:
         board: id of the board that is used, as ``adb:SERIAL``; None where none was chosen.
         compiled: path of the compiled ``.rknn`` that boards run; None where there is none.
         layers: what is known of the layers, shared by all views.
+        estimates: of all chips, without their layers; None before an answer.
+        opening: name of the file that is being opened; empty where none is.
+        asked: what is asked in the background, by the name of its step: empty text while it is
+            under way, else why there is no answer.
         listing: boards of the last look; None before one.
         ssh_boards: addresses of boards over SSH that the user has named.
         left: the file whose unsaved recipe was left for the one that is open; None where nothing
@@ -99,6 +105,9 @@ class Session:
         self.board: str | None = None
         self.compiled: str | None = None
         self.layers = KnownLayers(publish)
+        self.estimates: Estimates | None = None
+        self.opening = ""
+        self.asked: dict[str, str] = {}
         self.listing: Listing | None = None
         self.ssh_boards: tuple[str, ...] = ()
         self._saved: Values = {}
@@ -107,6 +116,19 @@ class Session:
         self._redo: list[Values] = []
 
     # -- model and recipe --------------------------------------------------------------------------
+
+    def now_opening(self, name: str) -> None:
+        """A file is being opened, or (empty) is not any more."""
+        self.opening = name
+        self._publish(StepsChanged())
+
+    def known(self, step: str, why: str | None = None) -> None:
+        """What a step asks in the background is under way (empty), over (None), or failed: why."""
+        if why is None:
+            self.asked.pop(step, None)
+        else:
+            self.asked[step] = why
+        self._publish(StepsChanged())
 
     @property
     def container(self) -> str | None:
@@ -164,7 +186,8 @@ class Session:
         self.path, self.model = path, view
         self.summary = view.summary
         self.built = None
-        self.last = {}
+        self.last, self.asked = {}, {}
+        self.estimates = None
         self.choose_compiled(None)
         self.layers.forget()
         self._publish(ModelOpened())

@@ -1,0 +1,415 @@
+"""The steps from a model to a board, and how far each is: what tabs and Overview say.
+
+Everything is told by the session alone. A sign says the state without colour; an absent thing, one
+that is being asked for and one that was asked for in vain have signs of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Literal
+
+from engine import human_bytes, option, sanitize, shape_text, sqnr_text
+from engine.wire.formats import PERCENT, PROGRESS, RATE
+from engine.wire.names import VENDOR_KINDS
+from engine.wire.table import LOW_DB
+
+if TYPE_CHECKING:
+    from engine.wire.build import BuildSummary
+    from engine.wire.compile import Compiled
+    from engine.wire.cost import ChipEstimate
+    from rknntui.session.job_view_model import JobView
+    from rknntui.session.state import Session
+
+State = Literal[
+    "absent", "loading", "stale", "running", "done", "finding", "failed", "estimated", "possible"
+]
+SIGNS: dict[State, str] = {
+    "absent": "–",
+    "loading": "…",
+    "stale": "●",
+    "running": "▶",
+    "done": "✓",
+    "finding": "!",
+    "failed": "✗",
+    "estimated": "~",
+    "possible": "○",
+}
+STYLES: dict[State, str] = {
+    "absent": "dim",
+    "loading": "dim",
+    "stale": "warn",
+    "running": "accent",
+    "done": "good",
+    "finding": "warn",
+    "failed": "bad",
+    "estimated": "",
+    "possible": "",
+}
+"""Styles of :class:`rknntui.widgets.strips.Painted` for the signs."""
+_NAMES = 3
+"""So many names are told of a list."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step.
+
+    Attributes:
+        name: model, config, dataset, build, accuracy, estimate, compile, board or result.
+        state: how far it is.
+        figure: the one that matters; empty where there is none.
+        text: one line of what is known.
+        action: id of the action that does it next; empty where nothing is to be done.
+        does: what that action does, in words.
+        seconds: that it takes about, as it took the last time; None where that is not known.
+    """
+
+    name: str
+    state: State
+    figure: str = ""
+    text: str = ""
+    action: str = ""
+    does: str = ""
+    seconds: float | None = None
+
+    @property
+    def sign(self) -> str:
+        """One character that stands for the state."""
+        return SIGNS[self.state]
+
+
+def steps(session: Session) -> tuple[Step, ...]:
+    """All steps in their order."""
+    return tuple(step(session) for step in _STEPS)
+
+
+def next_step(session: Session) -> Step:
+    """The step that is to be done next; the last one where all are done."""
+    by_name = {step.name: step for step in steps(session)}
+    for name in ("model", "config", "dataset", "build", "estimate", "compile", "board", "result"):
+        step = by_name[name]
+        if step.action and step.state in ("absent", "stale", "failed", "possible"):
+            return step
+    return by_name["result"]
+
+
+# -- the steps -------------------------------------------------------------------------------------
+
+
+def _model(session: Session) -> Step:
+    model = session.model
+    if session.opening:
+        return Step("model", "loading", "", f"opening {sanitize(session.opening, 60)}")
+    if model is None:
+        return Step("model", "absent", "", "no model is open", "app.open", "open a file")
+    inputs = ", ".join(shape_text(port.shape) for port in model.inputs[:_NAMES])
+    parts = [
+        sanitize(PurePath(model.path).name, 60),
+        sanitize(model.format, 30),
+        f"{model.nodes} nodes" if model.nodes else "",
+        f"{_thousands(model.parameters)} parameters" if model.parameters else "",
+        f"input {inputs}" if inputs else "",
+    ]
+    text = " · ".join(part for part in parts if part)
+    if model.kind in VENDOR_KINDS:
+        return Step("model", "done", "", f"{text} · the vendor's file: to be looked at and run")
+    if model.loaded is False:
+        return Step("model", "possible", "", f"{text} · not loaded", "model.load", "load it")
+    worse = sum(finding.severity != "info" for finding in model.findings)
+    if worse:
+        return Step("model", "finding", str(model.nodes), f"{text} · {_count(worse, 'finding')}")
+    return Step("model", "done", str(model.nodes), text)
+
+
+def _config(session: Session) -> Step:
+    if session.container is not None:
+        return Step("config", "done", "", "in the container")
+    recipe = session.recipe
+    if not recipe.get("model"):
+        return Step("config", "absent")
+    figure = _dtype(session)
+    problems = session.all_problems
+    if problems:
+        name, why = next(iter(problems.items()))
+        text = f"{_count(len(problems), 'problem')}: {name}: {sanitize(why, 120)}"
+        does = "show the problem"
+        return Step("config", "failed", str(len(problems)), text, "overview.problem", does)
+    said = [figure]
+    if _quantizes(session):
+        said.append(str(recipe.get("quantized_algorithm") or option("quantized_algorithm").default))
+    said += [
+        f"{name.split('_')[0]} {_values(recipe[name])}"
+        for name in ("mean_values", "std_values")
+        if recipe.get(name)
+    ]
+    if not recipe.get("mean_values") and not recipe.get("std_values"):
+        said.append("no mean and std: pixels reach the network as 0 to 255")
+    state: State = "stale" if session.recipe_path is not None and session.dirty else "done"
+    return Step("config", state, figure, " · ".join(said), "go.recipe", "show the options")
+
+
+def _dataset(session: Session) -> Step:
+    if session.container is not None:
+        return Step("dataset", "done", "", "in the container")
+    if not session.recipe.get("model"):
+        return Step("dataset", "absent")
+    if not _quantizes(session):
+        return Step("dataset", "done", "", "not needed: the recipe does not quantize")
+    path = str(session.recipe.get("dataset") or "")
+    choose = "overview.dataset", "choose calibration samples"
+    if not path:
+        return Step("dataset", "absent", "", "no calibration samples are chosen", *choose)
+    name, facts = sanitize(PurePath(path).name, 60), session.dataset
+    if (why := session.asked.get("dataset")) and facts is None:
+        return Step("dataset", "failed", "", f"{name} · {sanitize(why, 200)}", *choose)
+    if facts is None:
+        return Step("dataset", "loading", "", f"{name} · reading")
+    text = f"{name} · {_count(facts.samples, 'sample')}"
+    if facts.problems:
+        many, first = len(facts.problems), facts.problems[0]
+        text += f" · {many} cannot be used: {sanitize(first.what, 80)}"
+        return Step("dataset", "failed", str(facts.samples), text, "overview.dataset-problem",
+                    "show the files")  # fmt: skip
+    if facts.findings:
+        text += f" · {sanitize(facts.findings[0].what, 100)}"
+        return Step("dataset", "finding", str(facts.samples), text)
+    return Step("dataset", "done", str(facts.samples), text)
+
+
+def _build(session: Session) -> Step:
+    summary = session.summary
+    if session.container is not None:
+        return Step("build", "done", "", "in the container")
+    if not session.recipe.get("model"):
+        return Step("build", "absent")
+    job = session.newest("build", ours=True)
+    if job is not None and job.running:
+        stage = f" · {job.stage.title.lower()}" if job.stage is not None else ""
+        text = f"{PROGRESS.text(job.fraction)}{stage}"
+        return Step("build", "running", PROGRESS.text(job.fraction), text)
+    seconds = _took(session, "build")
+    build = "app.build", "build", seconds
+    if job is not None and job.state in ("failed", "cancelled"):
+        what = sanitize(str((job.error or {}).get("what", "")), 200)
+        return Step("build", "failed", "", f"{job.state}: {what}".rstrip(": "), *build)
+    if summary is None:
+        ready = not session.all_problems and _dataset(session).state != "absent"
+        return Step("build", "possible" if ready else "absent", "", "not built yet", *build)
+    size = human_bytes(summary.quantized_bytes or summary.float_bytes)
+    if session.stale:
+        return Step("build", "stale", size, f"{_changed(session)} changed since", *build)
+    took = "" if seconds is None else f" · took {seconds:.1f} s (measured)"
+    kind = f"{summary.quantized_dtype} {summary.quantized_algorithm}"
+    text = f"{kind if summary.quantized else 'float'} · {size}{took}"
+    worse = sum(finding.severity != "info" for finding in summary.findings)
+    if worse:
+        return Step("build", "finding", size, f"{text} · {_count(worse, 'finding')}")
+    return Step("build", "done", size, text)
+
+
+def _accuracy(session: Session) -> Step:
+    summary = session.summary
+    if summary is None:
+        return Step("accuracy", "absent", "", "needs a build")
+    if not summary.quantized:
+        return Step("accuracy", "done", "float", "not quantized: as the float model")
+    lowest = lowest_db(summary)
+    figure = sqnr_text(lowest, digits=1)
+    said = [
+        f"{sanitize(output.name, 24)} {sqnr_text(output.sqnr_db)}"
+        for output in sorted(summary.outputs, key=lambda output: _rank(output.sqnr_db))[:_NAMES]
+    ]
+    more = len(summary.outputs) - len(said)
+    if more > 0:
+        said.append(f"{more} more")
+    if scores := _scores(session):
+        said.append(scores)
+    over = _count(summary.samples, "sample")
+    text = f"{'  '.join(said)} · {over}, simulated"
+    show = "go.layers", "show the layers"
+    if session.stale:
+        return Step("accuracy", "stale", figure, f"{text} · of the build before", *show)
+    low = lowest is not None and lowest < LOW_DB
+    return Step("accuracy", "finding" if low else "done", figure, text, *show)
+
+
+def _estimate(session: Session) -> Step:
+    if not session.recipe.get("model") and session.container is None:
+        return Step("estimate", "absent")
+    chip = session.chip
+    if not chip:
+        text = "no chip is chosen"
+        if session.estimates is not None:
+            best = max((row for row in session.estimates.chips if row.fps), default=None,
+                       key=lambda row: row.fps.value if row.fps else 0.0)  # fmt: skip
+            if best is not None and best.fps is not None:
+                text += f"; the fastest, {best.chip}: {RATE.text(best.fps.value)} FPS, estimated"
+        return Step("estimate", "absent", "", text, "app.target", "choose the chip")
+    row = estimate_of(session)
+    if row is None:
+        if why := session.asked.get("estimate"):
+            return Step("estimate", "failed", "", f"{chip} · {sanitize(why, 200)}")
+        return Step("estimate", "loading", "", f"{chip} · estimating")
+    if row.fps is None:
+        why = f"{chip} · {sanitize(row.problem, 160)}"
+        return Step("estimate", "finding", "no", why, "go.chips", "show the chips")
+    fps = f"{RATE.text(row.fps.value)} FPS"
+    text = f"{chip} {fps} ({RATE.text(row.fps.low)}–{RATE.text(row.fps.high)})"
+    if row.memory is not None:
+        text += f" · {human_bytes(row.memory.total)}"
+    if row.cpu_layers:
+        text += f" · {_count(row.cpu_layers, 'layer')} on the CPU"
+    return Step("estimate", "estimated", fps, f"{text}, estimated", "go.chips", "show the chips")
+
+
+def _compile(session: Session) -> Step:
+    chip, name = session.chip, PurePath(session.compiled or "").name
+    if session.container is not None:
+        return Step("compile", "done" if session.vendor else "absent")
+    if not session.recipe.get("model"):
+        return Step("compile", "absent")
+    job = session.newest("compile", ours=True)
+    if job is not None and job.running:
+        done = PROGRESS.text(job.fraction)
+        stage = f" · {job.stage.title.lower()}" if job.stage is not None else ""
+        return Step("compile", "running", done, f"{done}{stage}")
+    compile_ = "overview.compile", f"compile for {chip}", _took(session, "compile")
+    ready: State = "possible" if session.summary is not None and chip else "absent"
+    made = compiled_of(session)
+    if made is not None and made[1].problem:
+        return Step("compile", "failed", "", sanitize(made[1].problem, 200), *compile_)
+    if made is not None:
+        job, compiled = made
+        size = human_bytes(compiled.size)
+        text = f"{sanitize(PurePath(compiled.path).name, 60)} · {size} · {compiled.toolkit}"
+        if job.recipe != session.recipe:
+            return Step("compile", "stale", size, f"{text} · of another recipe", *compile_)
+        return Step("compile", "done", size, text)
+    if job is not None and job.state == "failed":
+        what = sanitize(str((job.error or {}).get("what", "")), 200)
+        return Step("compile", "failed", "", what, *compile_)
+    if name:
+        return Step("compile", "done", "", f"{sanitize(name, 60)}, chosen", *compile_)
+    return Step("compile", ready, "", f"not for {chip}" if chip else "", *compile_)
+
+
+def _board(session: Session) -> Step:
+    if session.board is None:
+        return Step("board", "absent", "", "no board is chosen", "go.bench", "show the boards")
+    board = sanitize(session.board, 60)
+    if session.listing is None:
+        return Step("board", "possible", "", f"{board} · not looked for", "go.bench", "look for it")
+    device = session.device
+    if device is None or not device.usable:
+        why = "not there" if device is None else sanitize(device.what, 120)
+        return Step("board", "failed", "", f"{board} · {why}", "go.bench", "show the boards")
+    return Step("board", "done", "", board)
+
+
+def _result(session: Session) -> Step:
+    if session.model is None:
+        return Step("result", "absent")
+    show = "go.result", "run a sample"
+    job = session.newest("simulate", "board.run", ours=True)
+    if job is not None and job.running:
+        return Step("result", "running", "", "a sample runs")
+    if job is not None and job.state == "failed":
+        what = sanitize(str((job.error or {}).get("what", "")), 200)
+        return Step("result", "failed", "", what, *show)
+    if job is not None and job.state == "done":
+        where = "on a board" if job.method == "board.run" else "simulated"
+        return Step("result", "done", "", f"a sample ran, {where}", *show)
+    ready = session.summary is not None
+    return Step("result", "possible" if ready else "absent", "", "no sample ran yet", *show)
+
+
+_STEPS: tuple[Callable[[Session], Step], ...] = (
+    _model, _config, _dataset, _build, _accuracy, _estimate, _compile, _board, _result,
+)  # fmt: skip
+
+
+# -- what they say ---------------------------------------------------------------------------------
+
+
+def lowest_db(summary: BuildSummary) -> float | None:
+    """The lowest SQNR of the outputs; None without noise."""
+    return min((output.sqnr_db for output in summary.outputs), key=_rank, default=None)
+
+
+def estimate_of(session: Session) -> ChipEstimate | None:
+    """The estimate for the target's chip; None before there is one."""
+    chips = () if session.estimates is None else session.estimates.chips
+    return next((row for row in chips if row.chip == session.chip.lower()), None)
+
+
+def compiled_of(session: Session) -> tuple[JobView, Compiled] | None:
+    """The newest compilation for the target's chip, with its job."""
+    from engine.wire.compile import COMPILE
+
+    last = session.last_of(COMPILE)
+    if last is None:
+        return None
+    job, models = last
+    return next(((job, row) for row in models.chips if row.chip == session.chip.lower()), None)
+
+
+def _dtype(session: Session) -> str:
+    if not _quantizes(session):
+        return "float16"
+    return str(session.recipe.get("quantized_dtype") or option("quantized_dtype").default)
+
+
+def _quantizes(session: Session) -> bool:
+    return bool(session.recipe.get("do_quantization", True))
+
+
+def _scores(session: Session) -> str:
+    """The first score over labelled samples, before and after."""
+    from engine.wire.accuracy import EVALUATE
+
+    last = session.last_of(EVALUATE)
+    if last is None or not last[1].scores:
+        return ""
+    first = last[1].scores[0]
+    if first.golden is None or first.simulated is None:
+        return ""
+    before, after = PERCENT.text(first.golden), PERCENT.text(first.simulated)
+    return f"{sanitize(first.name, 20)} {before} → {after} %"
+
+
+def _changed(session: Session) -> str:
+    built = session.built or {}
+    names = [n for n in {*built, *session.recipe} if built.get(n) != session.recipe.get(n)]
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(sorted(names)[:_NAMES]) + more
+
+
+def _took(session: Session, method: str) -> float | None:
+    job, _ = session.last.get(method, (None, None))
+    return None if job is None else job.seconds
+
+
+def _rank(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+def _values(value: object) -> str:
+    """``127.5 127.5 127.5``, once where they are the same; of several inputs the first's."""
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    row = list(first) if isinstance(first, list | tuple) else [first]
+    texts = [f"{part:g}" if isinstance(part, int | float) else str(part) for part in row]
+    return texts[0] if len(set(texts)) == 1 else " ".join(texts[:4])
+
+
+def _thousands(count: int) -> str:
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return str(count)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
