@@ -372,10 +372,11 @@ class Workbench(QuietCrashApp):
         """Choose a file and open it."""
         from pathlib import Path
 
-        from rknntui.screens.dialogs.picker import PathPicker
+        from rknntui.screens.dialogs.picker import MODELS, RECIPES, PathPicker
 
         start = f"{Path(self.session.path).parent}/" if self.session.path else ""
-        self.push_screen(PathPicker("Open a model, recipe or .rknn", start), self._open_chosen)
+        picker = PathPicker("Open a model, recipe or .rknn", start, suffixes=(*RECIPES, *MODELS))
+        self.push_screen(picker, self._open_chosen)
 
     def _open_chosen(self, path: str | None) -> None:
         if path:

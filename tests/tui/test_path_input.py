@@ -136,3 +136,43 @@ async def test_a_home_of_nobody_is_no_crash(folder: str) -> None:
         await press_text(pilot, "~nobody-of-this-name/m.onnx")
         await pilot.press("enter")
         await until(pilot, lambda: "There is no folder ~nobody" in screen_text(app), "it says why")
+
+
+async def test_a_proposal_is_replaced_by_typing_and_a_burst_opens_its_path(folder: str) -> None:
+    app = Workbench()
+    taken: list[str | None] = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.push_screen(PathPicker("Write", f"{folder}proposed.rknn", new=True), taken.append)
+        await until(pilot, lambda: isinstance(app.screen, PathPicker), "it asks")
+        line = app.screen.query_one(Input)
+        await press_text(pilot, "x.rknn")
+        assert line.value == "x.rknn"
+        await pilot.press("enter")
+        await until(pilot, lambda: taken == [f"{folder}x.rknn"], "it is taken")
+        line = await asked(app, pilot, taken)
+        await pilot.press("ctrl+u")
+        line.value = str(Path(folder).parent / "home")  # all at once: the list is not yet of it
+        line.post_message(Input.Submitted(line, line.value))
+        await until(pilot, lambda: "mine.onnx" in screen_text(app), "the folder is opened")
+        assert line.value == f"{Path(folder).parent}/home/"
+        await pilot.press("enter")
+        await until(pilot, lambda: len(taken) == 2, "its first file is taken")
+    assert taken[-1] == str(Path(folder).parent / "home" / "mine.onnx")
+
+
+async def test_a_file_that_cannot_be_taken_says_why_and_a_folder_is_the_first_row(
+    folder: str,
+) -> None:
+    app = Workbench()
+    taken: list[str | None] = []
+    (Path(folder) / "a.png").touch()
+    (Path(folder) / "list.txt").touch()
+    async with app.run_test(size=(80, 24)) as pilot:
+        picker = PathPicker("A dataset", folders=True, suffixes=(".txt",))
+        app.push_screen(picker, taken.append)
+        await until(pilot, lambda: "a.png  not .txt" in screen_text(app), "the reason")
+        assert [name for name, _ in picker._entries] == [".", "sub", "list.txt", "a.png"]
+        await pilot.press("down", "down", "down", "enter")
+        await until(pilot, lambda: "whole path to take it anyway" in screen_text(app), "and how")
+        await pilot.press("up", "up", "up", "enter")
+        await until(pilot, lambda: taken == [folder.rstrip("/")], "the folder itself")

@@ -58,7 +58,9 @@ class DatasetFiles:
         recipe = self._workspace.session.recipe
         start = str(recipe.get("dataset") or recipe.get("model") or "")
         start = str(Path(start).parent) + "/" if start else ""
-        picker = PathPicker("Choose a dataset.txt, or a folder (Ctrl+S)", start, folders=True)
+        picker = PathPicker(
+            "Choose a dataset.txt or a folder", start, folders=True, suffixes=(".txt",)
+        )
         ask_user(self._workspace.app, picker, self._picked)
 
     def _picked(self, path: str) -> None:

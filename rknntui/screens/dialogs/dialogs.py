@@ -263,7 +263,7 @@ class PromptDialog(Dialog):
 
 
 class ChoiceDialog(Dialog):
-    """A list to choose from; dismissed with the choice, None for Esc.
+    """A list to choose from; dismissed with the choice, None for Esc. Typing narrows it down.
 
     Args:
         title: in the frame.
@@ -274,7 +274,7 @@ class ChoiceDialog(Dialog):
         start: the choice that the cursor is on at first; empty for the one that counts now.
     """
 
-    KEYS_TEXT = "↑↓ choose · Enter select · Esc cancel"
+    KEYS_TEXT = "type to search · ↑↓ choose · Enter select · Esc cancel"
     DEFAULT_CSS = """
     ChoiceDialog #about { color: $text-muted; border-top: solid $panel; min-height: 4; }
     """
@@ -290,6 +290,8 @@ class ChoiceDialog(Dialog):
         super().__init__()
         self.TITLE_TEXT = title
         self._choices = tuple(choices)
+        self._shown = self._choices
+        self._words = ""
         self._now = now
         self._start = start or now
         self._about = about or {}
@@ -310,13 +312,40 @@ class ChoiceDialog(Dialog):
         self._lay_out()
         self._tell(self.query_one(TextRows).cursor)
 
+    def on_key(self, event: events.Key) -> None:
+        """Search as one types: before the keys of the list; Backspace and Esc take it back."""
+        letter = event.character if event.is_printable else ""
+        if letter and (self._words or letter != " "):
+            self._search(self._words + letter)
+        elif event.key in ("backspace", "ctrl+u", "escape") and self._words:
+            self._search(self._words[:-1] if event.key == "backspace" else "")
+        else:
+            return
+        event.stop()
+
+    def _search(self, words: str) -> None:
+        """Show the choices that have the words: those that begin so first, then those about it."""
+        found = [(_rank(words.lower(), c, self._about.get(c, "")), c) for c in self._choices]
+        shown = tuple(choice for rank, choice in sorted(found, key=lambda f: f[0]) if rank < _NOT)
+        if words and not shown:
+            self.app.bell()
+            return
+        here = self._shown[self.query_one(TextRows).cursor]
+        self._words, self._shown = words, shown
+        title = f"{self.TITLE_TEXT}: {words}▏" if words else self.TITLE_TEXT
+        self.query_one(Vertical).border_title = title
+        self._lay_out()
+        at = 0 if words or here not in shown else shown.index(here)
+        self.query_one(TextRows).cursor = at
+        self._tell(at)
+
     def _lay_out(self) -> None:
         rows = self.query_one(TextRows)
         room = self.app.size.height - (12 if self._about else 6)
         rows.styles.height = max(3, min(len(self._choices), room))
         names = min(self.text_width - 10, max(cell_len(choice) for choice in self._choices))
         lines: list[Line] = []
-        for choice in self._choices:
+        for choice in self._shown:
             now = "  (now)" if choice == self._now else "       " if self._about else ""
             short = self._about.get(choice, "").partition("; ")[0]
             about_rows = wrap(short, max(8, self.text_width - names - 14))
@@ -327,17 +356,27 @@ class ChoiceDialog(Dialog):
 
     @on(TextRows.Highlighted)
     def _moved(self, event: TextRows.Highlighted) -> None:
-        self._tell(event.index)
+        self._tell(self.query_one(TextRows).cursor)
 
     def _tell(self, index: int) -> None:
         if self._about:
-            choice = self._choices[index]
+            choice = self._shown[index]
             rows = wrap(f"{choice}: {self._about.get(choice, '')}", self.text_width)
             self.query_one("#about", Static).update("\n".join(rows))
 
     @on(TextRows.Chosen)
     def _take(self, event: TextRows.Chosen) -> None:
-        self.dismiss(self._choices[event.index])
+        self.dismiss(self._shown[event.index])
+
+
+_NOT = 3
+
+
+def _rank(words: str, choice: str, about: str) -> int:
+    """How well a choice fits what is typed; 3 for not at all."""
+    name = choice.lower()
+    fits = (name.startswith(words), words in name, words in about.lower())
+    return fits.index(True) if any(fits) else _NOT
 
 
 # Applying what a finding advises, wherever findings are listed.

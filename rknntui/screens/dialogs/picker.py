@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 ENTRIES = 2000
 """Entries of a folder that are listed; typing narrows them down."""
+HERE = "."
+"""The row for the folder itself, where folders can be taken."""
+RECIPES = (".yaml", ".yml")
+MODELS = (
+    *(".onnx", ".tflite", ".pb", ".pt", ".pth", ".pt2", ".torchscript", ".caffemodel", ".cfg"),
+    *(".prototxt", ".weights", ".params", ".json", ".rknn", ".enc"),
+)
+"""Suffixes that models have as a rule; what a file is its first bytes say."""
 
 
 class PathPicker(Dialog):
@@ -32,8 +40,9 @@ class PathPicker(Dialog):
     Args:
         title: what is chosen.
         start: path to begin with; empty for the current folder.
-        folders: whether a folder may be chosen (Ctrl+S takes what the line says).
+        folders: whether a folder may be chosen: by the first row, or Ctrl+S for what is typed.
         new: whether a path that does not exist yet may be given.
+        suffixes: of the files that can be taken; others are dim, and taken only if typed in full.
     """
 
     BINDINGS = [
@@ -53,19 +62,29 @@ class PathPicker(Dialog):
     AUTO_FOCUS = "Input"
 
     def __init__(
-        self, title: str, start: str = "", *, folders: bool = False, new: bool = False
+        self,
+        title: str,
+        start: str = "",
+        *,
+        folders: bool = False,
+        new: bool = False,
+        suffixes: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.TITLE_TEXT = title
         self._folders = folders
         self._new = new
+        self._suffixes = tuple(suffixes)
         if folders or new:
             self.KEYS_TEXT = "Tab complete · Enter open · Ctrl+S use this path · Esc cancel"
         self._start = start or str(Path.cwd()) + os.sep
         self._entries: list[tuple[str, bool]] = []
+        self._listed: str | None = None
+        self._moved = True  # Enter takes the row under the cursor, not what is typed
 
     def compose(self) -> ComposeResult:
-        entry = PathInput(self._start, compact=True, select_on_focus=False)
+        whole = not self._start.endswith(os.sep)  # a proposal: typing replaces it
+        entry = PathInput(self._start, compact=True, select_on_focus=whole)
         entry.cursor_blink = False
         rows = TextRows()
         rows.can_focus = False
@@ -80,35 +99,59 @@ class PathPicker(Dialog):
         self._list(event.value)
 
     def _list(self, text: str) -> None:
+        if text == self._listed:
+            return
+        self._moved, self._listed = self._listed is None, text
+        folder, prefix = _split(text)
+        self._entries = sorted(
+            _entries(folder, prefix), key=lambda entry: bool(self._refused(*entry))
+        )
+        if self._folders and not self._new and not prefix and folder.is_dir():
+            self._entries.insert(0, (HERE, True))
+        said = "new file" if self._new else "no matches"
+        rows = self.query_one(TextRows)
+        rows.set_lines([self._row(*entry) for entry in self._entries] or [[(said, "dim")]])
+        self._say("")
+
+    def _row(self, name: str, is_folder: bool) -> Line:
         from engine import sanitize
 
-        folder, prefix = _split(text)
-        self._entries = _entries(folder, prefix)
-        lines: list[Line] = [
-            [
-                (
-                    shorten(sanitize(name, 300) + (os.sep if is_folder else ""), self.text_width),
-                    "accent" if is_folder else "",
-                )
-            ]
-            for name, is_folder in self._entries
-        ]
-        said = "new file" if self._new else "no matches"
-        self.query_one(TextRows).set_lines(lines or [[(said, "dim")]])
-        self._say("")
+        if name == HERE:
+            return [("this folder", "good")]
+        why = self._refused(name, is_folder)
+        shown = shorten(sanitize(name, 300) + os.sep * is_folder, self.text_width - len(why) - 2)
+        style = "accent" if is_folder else "dim" if why else ""
+        return [(shown, style), (f"  {why}" if why else "", "dim")]
+
+    def _refused(self, name: str, is_folder: bool) -> str:
+        """Why a file of the list is not taken; empty where it is."""
+        known = is_folder or not self._suffixes or name.lower().endswith(self._suffixes)
+        return "" if known else f"not {self._kinds}"
+
+    @property
+    def _kinds(self) -> str:
+        few = self._suffixes[:3]
+        return " or ".join(few) if len(few) == len(self._suffixes) else "of a known kind"
 
     def action_step(self, by: int) -> None:
         """Move in the list while the text keeps the focus."""
+        self._moved = True
         self.query_one(TextRows).cursor += by
 
     def action_complete(self) -> None:
         """Put the entry under the cursor into the line."""
-        if self._entries:
-            entry = self.query_one(Input)
+        entry, at = self.query_one(Input), self.query_one(TextRows).cursor
+        if at < len(self._entries) and self._entries[at][0] != HERE:
             folder, _ = _split(entry.value)
-            name, is_folder = self._entries[self.query_one(TextRows).cursor]
-            entry.value = str(folder / name) + (os.sep if is_folder else "")
-            entry.cursor_position = len(entry.value)
+            name, is_folder = self._entries[at]
+            self._put(str(folder / name) + (os.sep if is_folder else ""))
+
+    def _put(self, text: str) -> None:
+        entry = self.query_one(Input)
+        entry.value = text
+        entry.cursor_position = len(text)
+        self._list(text)
+        self._moved = True
 
     def action_take(self) -> None:
         """Accept the line as it stands."""
@@ -117,17 +160,26 @@ class PathPicker(Dialog):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        text = event.value
-        path = expanded(text)
-        if self._entries and not (path.is_file() or (self._new and not path.is_dir())):
-            self.action_complete()
-            text = self.query_one(Input).value
-        self._accept(text, force=False)
+        self._list(event.value)  # of keys in one burst the list is older than the text
+        path = expanded(event.value)
+        if path.is_file() or (self._new and not path.is_dir()) or not self._entries:
+            self._accept(event.value, force=False)
+        elif path.is_dir() and not self._moved:
+            self._put(str(path).rstrip(os.sep) + os.sep)
+        else:
+            self._chosen()
 
     @on(Rows.Chosen)
-    def _chosen(self, event: Rows.Chosen) -> None:
-        self.action_complete()
-        self._accept(self.query_one(Input).value, force=False)
+    def _chosen(self) -> None:
+        """Open the folder or take the file under the cursor."""
+        name, is_folder = self._entries[self.query_one(TextRows).cursor]
+        if name == HERE:
+            self.action_take()
+        elif why := self._refused(name, is_folder):
+            self._say(f"{name} is {why} by its name. Type its whole path to take it anyway.")
+        else:
+            self.action_complete()
+            self._accept(self.query_one(Input).value, force=False)
 
     def _accept(self, text: str, *, force: bool) -> None:
         path = expanded(text)

@@ -10,7 +10,7 @@ from engine import Finding, chips_with, sanitize
 from engine.wire.requests import RECIPE_SAVE, Saved, SaveParams
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
-from rknntui.screens.dialogs.picker import PathPicker, ask_new_file
+from rknntui.screens.dialogs.picker import RECIPES, PathPicker, ask_new_file
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.wrap import wrap_line
 
@@ -201,7 +201,7 @@ def turned(option: Option, value: object, step: int) -> object:
 def load_recipe(workspace: Workspace) -> None:
     """Choose a recipe file and take its values."""
     start = workspace.session.recipe_path or str(Path.cwd()) + "/"
-    picker = PathPicker("Load a recipe (.yaml)", start)
+    picker = PathPicker("Load a recipe (.yaml)", start, suffixes=RECIPES)
     ask_user(workspace.app, picker, workspace.workbench.open_path)
 
 
