@@ -12,7 +12,8 @@ from engine.base.errors import EngineError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.passes import PIPELINES, optimise
-from engine.options import Value, Values
+from engine.options import Values
+from engine.options.normalisation import NORMALISATIONS
 from engine.quantize import to_float16
 from engine.services.guide_probe import Check, Probe, cosine_text, cosines
 from engine.services.state import WORKER_STATE
@@ -20,16 +21,6 @@ from engine.wire.guide import StepFinding, StepResult, Verdict
 
 _HALF_MAX = 65504.0
 _WIDE, _NARROW = 30.0, 0.05
-# what pictures are usually normalised with: name, mean, std (per channel, RGB)
-_IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
-_USUAL: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
-    ("pixels as they are", (0.0,), (1.0,)),
-    ("0 to 1", (0.0,), (255.0,)),
-    ("-1 to 1 (127.5)", (127.5,), (127.5,)),
-    ("-1 to 1 (127, 128)", (127.0,), (128.0,)),
-    ("ImageNet's", *_IMAGENET),
-    ("ImageNet's in the order BGR", _IMAGENET[0][::-1], _IMAGENET[1][::-1]),
-)
 
 
 def float_verdict(probe: Probe) -> Verdict:
@@ -171,28 +162,18 @@ def _alternatives(probe: Probe) -> tuple[float, list[tuple[str, float, Values]]]
 
     now = score(probe.feeds[0])
     tried: list[tuple[str, float, Values]] = []
-    for name, mean, std in _USUAL:
+    shapes = [spec.shape for spec in inputs] if len(inputs) == 1 else []
+    for usual in NORMALISATIONS:
         for swap in (False, True):
-            channels = _channels(inputs[0].shape)
-            changes: dict[str, Value] = {
-                "mean_values": [list(mean) if len(mean) == channels else [mean[0]] * channels],
-                "std_values": [list(std) if len(std) == channels else [std[0]] * channels],
-                "quant_img_RGB2BGR": swap,
-            }
-            if len(inputs) != 1 or (len(mean) > 1 and channels != len(mean)):
+            changes = {**usual.changes(shapes), "quant_img_RGB2BGR": swap}
+            if len(changes) == 1:
                 continue
             try:
                 feeds = next(iter(probe.with_options(**changes).feeds(first)))
             except EngineError:
                 continue
-            tried.append((f"{name}, {'BGR' if swap else 'RGB'}", score(feeds), changes))
+            tried.append((f"{usual.name}, {'BGR' if swap else 'RGB'}", score(feeds), changes))
     return now, tried
-
-
-def _channels(shape: tuple[int, ...]) -> int:
-    if len(shape) != 4:
-        return 1
-    return shape[1] if shape[1] in (1, 3, 4) else shape[3]
 
 
 def _a3(probe: Probe) -> StepResult:

@@ -4,6 +4,7 @@ whether they may run. Nothing here runs any of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from engine.wire.requests import (
 )
 
 if TYPE_CHECKING:
+    from engine.frontends.source import SourceModel
     from engine.pipeline.pipeline import Pipeline
     from engine.recipe import Recipe
 
@@ -109,8 +111,34 @@ def _of_model(pipeline: Pipeline) -> tuple[Finding, ...]:
         summary = summary_of(source)
         return (*missing_sizes(source, summary), *source_findings(summary))
     loaded = pipeline.loaded
-    Preprocess.from_recipe(pipeline.recipe).plans(loaded.graph.graph.inputs)
-    return loaded.findings
+    plans = Preprocess.from_recipe(pipeline.recipe).plans(loaded.graph.graph.inputs)
+    said = pipeline.recipe.preprocess
+    if (
+        said.mean_values
+        or said.std_values
+        or said.channel_mean_value
+        or any(p.quant for p in plans)
+    ):
+        return loaded.findings
+    return (*loaded.findings, *_usual(pipeline.source.model, [plan.shape for plan in plans]))
+
+
+def _usual(source: SourceModel, shapes: Sequence[tuple[int, ...]]) -> Iterator[Finding]:
+    """What a model of that name is usually trained with, as a proposal: mean and std are unset."""
+    from engine.options.normalisation import usual_of
+
+    usual = usual_of(source.model.name, source.framework)
+    changes = usual.changes(shapes) if usual is not None else {}
+    if usual is not None and changes:
+        yield Finding(
+            "mean-std-proposed",
+            "info",
+            "mean_values",
+            f"Unset; a guess from the file's name is {usual.name}: {usual.text}.",
+            cause=f"Models of that name are usually trained so. {usual.about}",
+            remedy="Take it if your training code does the same.",
+            changes=changes,
+        )
 
 
 def _blamed(error: EngineError) -> str:
