@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.base.plain import Value, Values
+from engine.base.plain import Values
 
 
 @dataclass(frozen=True)
