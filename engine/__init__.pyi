@@ -79,11 +79,13 @@ from engine.facts import chips as chips
 from engine.jobs.client import Worker as Worker
 from engine.jobs.client import run_job as run_job
 from engine.jobs.history import JobRecord as JobRecord
+from engine.jobs.history import find_log as find_log
 from engine.jobs.history import job_record as job_record
 from engine.jobs.history import list_jobs as list_jobs
 from engine.jobs.history import read_events as read_events
 from engine.jobs.history import read_log as read_log
 from engine.jobs.history import read_result as read_result
+from engine.jobs.history import write_note as write_note
 from engine.jobs.job import Job as Job
 from engine.jobs.job import attach as attach
 from engine.options import ALGORITHMS as ALGORITHMS

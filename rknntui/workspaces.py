@@ -41,7 +41,7 @@ WORKSPACES: dict[str, Place] = {
     "deploy": Place("Deploy", "f8"),
     "bench": Place("Bench", "5"),
     "result": Place("Result", "6"),
-    "builds": Place("Builds", "7", shares=("every",)),
+    "builds": Place("Builds", "7", shares=("table", "findings", "every")),
 }
 """Name, which is also the folder in ``rknntui.screens`` and the noun of its actions -> its row."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +12,19 @@ from typing import Any
 from engine.base.errors import UsageError, WorkerError
 from engine.base.events import (
     Event,
+    LogLine,
     StageFinished,
     StageStarted,
 )
-from engine.base.files import open_regular
+from engine.base.files import atomic_write, open_regular, read_regular
 from engine.base.peers.far import Message
 from engine.base.process import ProcessId, exit_reason
 from engine.base.text import sanitize
 from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
-from engine.jobs.tail import EventTail, is_time
+from engine.jobs.tail import EventTail, event_of, is_time
+
+_NOTE = 4096
+"""Bytes of a note."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class JobRecord:
         summary: its result without long lists; None unless done.
         error: of a failed, cancelled or lost job.
         folder: where its record is.
+        note: what the user wrote about it.
     """
 
     id: str
@@ -49,6 +56,7 @@ class JobRecord:
     summary: Message | None
     error: Message | None
     folder: str
+    note: str = ""
 
 
 def _folder(job_id: str) -> Path:
@@ -89,6 +97,25 @@ def record_of(folder: Path) -> JobRecord | None:
         summary=end.get("summary") if end else None,
         error=error,
         folder=str(folder),
+        note=_note(folder),
+    )
+
+
+def _note(folder: Path) -> str:
+    try:
+        return sanitize(read_regular(folder / "note", _NOTE).decode("utf-8", "replace"), 300)
+    except (OSError, ValueError):
+        return ""
+
+
+def write_note(job_id: str, text: str) -> None:
+    """Write what the user says about a job into its record, in the place of an earlier note.
+
+    Raises:
+        OutputError: it cannot be written, as on a full disk.
+    """
+    atomic_write(
+        _folder(job_id) / "note", text.encode("utf-8", "replace"), overwrite=True, private=True
     )
 
 
@@ -197,6 +224,33 @@ def read_log(job_id: str, limit: int = 1 << 20) -> str:
             return stream.read().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def find_log(job_id: str, text: str, limit: int = 5000) -> tuple[list[LogLine], int]:
+    """The lines of a job's log with a text, whatever its case, and how many of them there are.
+
+    The record is read piece by piece, and only lines with the text are parsed: a million lines take
+    about a second.
+
+    Args:
+        job_id: of the job.
+        text: what they have.
+        limit: the newest so many are given.
+    """
+    wanted = json.dumps(text)[1:-1].lower().encode()
+    found: deque[LogLine] = deque(maxlen=limit)
+    total = 0
+    try:
+        with open_regular(_folder(job_id) / "events.jsonl") as stream:
+            for line in stream:
+                if wanted in line.lower():
+                    event = event_of(line)
+                    if isinstance(event, LogLine) and text.lower() in event.text.lower():
+                        found.append(event)
+                        total += 1
+    except OSError:
+        pass
+    return list(found), total
 
 
 def _last_stage(folder: Path) -> str:

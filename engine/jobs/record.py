@@ -13,6 +13,7 @@ One folder per job below ``STATE/jobs``:
     ``finish``       exists once somebody asked for the best found so far
     ``passing``      exists where the job is one of PASSING
     ``result.json``  the whole result
+    ``note``         what the user wrote about it
     ``end.json``     state, finished, error, summary: written last
 A job without ``end.json`` whose lock is free was lost with its worker.
 """

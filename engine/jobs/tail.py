@@ -100,6 +100,11 @@ class EventTail:
         return parsed
 
 
+def event_of(line: bytes) -> Event:
+    """What one line of the record tells."""
+    return _line(line, 0).event
+
+
 def _line(line: bytes, following: int) -> _Line:
     """What a line tells; one without a number comes after the one before it."""
     try:

@@ -114,6 +114,13 @@ NAME = Format("text", lambda value: sanitize(str(value), 300), right=False)
 SHAPE = Format("a shape, 1x3x240x320", _shape, right=False)
 HASH = Format("the first 12 digits of a SHA-256", lambda value: str(value)[:12], 12, right=False)
 MOMENT = Format("local time, 2026-01-31 13:45:12", _moment, 19, right=False, unit="s since 1970")
+SHORT_MOMENT = Format(
+    "local time, 01-31 13:45, of a day of this year",
+    lambda value: time.strftime("%m-%d %H:%M", time.localtime(value)),
+    11,
+    right=False,
+    unit="s since 1970",
+)
 NUMBER = Format("a whole number", str, 4)
 COUNT = Format("a count, 1,234,567", lambda value: f"{value:,}", 11)
 ADDRESS = Format("an address, hexadecimal", hex, 10)

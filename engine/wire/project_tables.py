@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.wire.formats import NAME, Format
+from engine.wire.formats import NAME, NUMBER, SHORT_MOMENT, Format
 from engine.wire.guide import Verdict
 from engine.wire.table import (
     DTYPE,
+    ESTIMATED_MS,
     FILE,
     LINE,
+    LOWEST_DB,
     MARK,
     MEANING,
+    MEDIAN_MS,
     NUMBERED,
     PROBLEM,
+    SIZED,
     STATE,
     TOOK,
     VALUE,
@@ -21,6 +25,7 @@ from engine.wire.table import (
     Column,
     Meaning,
     Table,
+    known,
 )
 
 _VERDICTS: dict[Verdict, tuple[str, Meaning]] = {
@@ -29,6 +34,7 @@ _VERDICTS: dict[Verdict, tuple[str, Meaning]] = {
     "fail": ("✗", "bad"),
     "told": ("·", "dim"),
 }
+_JOB_SIGNS = {"running": "▶", "done": "✓", "failed": "✗", "lost": "✗", "cancelled": "!"}
 _JOB_STATES: Mapping[str, Meaning] = {
     "running": "accent",
     "done": "good",
@@ -36,6 +42,7 @@ _JOB_STATES: Mapping[str, Meaning] = {
     "lost": "bad",
     "cancelled": "warn",
 }
+_SIGNED_STATES = {sign: state for state, sign in _JOB_SIGNS.items()}
 
 
 def verdict_sign(verdict: Verdict) -> tuple[str, Meaning]:
@@ -100,6 +107,25 @@ STEPS = Table("steps", "A step of the accuracy guide (simulated).", (
     Column("title", "step of the guide", NAME, "What it looks at.", width=16, grow=3),
     Column("verdict", format=Format("a verdict with its sign", _verdict, right=False),
            help="What it says.", width=10, grow=1, style=lambda verdict: verdict_sign(verdict)[1]),
+))
+
+BUILDS = Table("builds", "A build of the history.", (
+    MARK.but(name="marked", value=""),
+    Column("state", name="state", help="How it ended.", width=1,
+           value=lambda row: _JOB_SIGNS.get(row.state, "?"),
+           style=lambda sign: _JOB_STATES.get(_SIGNED_STATES.get(sign, ""), "")),
+    Column("started", "when", SHORT_MOMENT, "When it started.", width=11),
+    Column("changes", help="What its recipe has that the one before had not.", format=NAME,
+           width=16, grow=2),
+    LOWEST_DB,
+    Column("promoted", "prom.", NUMBER, "Layers with a dtype of their own.", known("promoted"),
+           width=5, from_width=76),
+    SIZED.but(help="Bytes of its container.", from_width=60),
+    ESTIMATED_MS.but(help="Time of an inference on the recipe's chip.", from_width=96),
+    MEDIAN_MS.but(help="Of an inference on a board, measured.", from_width=96),
+    Column("score", format=NAME, help="Of labelled samples, simulated.", width=5, from_width=1),
+    Column("note", format=NAME, help="What you wrote about it.", value=known("note"), width=4,
+           grow=1, from_width=1),
 ))
 
 JOBS = Table("jobs", "A job of the history.", (

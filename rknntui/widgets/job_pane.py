@@ -12,8 +12,11 @@ from engine.wire.formats import DURATION, PROGRESS
 from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
 
+    from engine import LogLine
     from rknntui.session.job_view_model import JobView, StageView
     from rknntui.widgets.record_view import RecordView
     from rknntui.widgets.strips import Line
@@ -39,14 +42,38 @@ class JobPane(Rows):
         self.head = 0
         self.following = True
         self._logged = -1
+        self.found: Sequence[LogLine] | None = None
+        self.words = ""
+        self._total = 0
+
+    @property
+    def _lines(self) -> Sequence[LogLine]:
+        """What is shown: the lines that were found, else the log."""
+        if self.found is not None:
+            return self.found
+        return self.job.log if self.job is not None else ()
 
     @property
     def row_count(self) -> int:
-        return len(self.job.log) if self.job is not None else 0
+        return len(self._lines)
+
+    def show_found(self, lines: Sequence[LogLine] | None, total: int = 0, words: str = "") -> None:
+        """Show only these lines of the log (None: all).
+
+        Args:
+            lines: that were found, the newest of them.
+            total: how many there are.
+            words: what they have.
+        """
+        self.found, self._total, self.words = lines, total, words
+        self.rows_changed(keep_cursor=False)
+        self._to_end()
 
     def set_job(self, job: JobView | None) -> None:
         """Show a job, or its latest state."""
         other = job is not self.job
+        if other and (job is None or self.job is None or job.id != self.job.id):
+            self.found, self.words = None, ""
         self.job = job
         head = 2 + len(stages_shown(job)) if job is not None else 0
         logged = job.logged if job is not None else 0
@@ -75,6 +102,12 @@ class JobPane(Rows):
         if y - 1 < len(shown):
             stage, indent = shown[y - 1]
             return stage_line(stage, job.state, indent, width)
+        if self.found is not None:
+            few = (
+                "" if len(self.found) == self._total else f", the last {len(self.found):,} of them"
+            )
+            text = f"── {self._total:,} lines with “{self.words}”{few} "
+            return [(text + "─" * max(0, width - len(text)), "accent")]
         return [("─" * width, "dim")]
 
     def _title(self, job: JobView) -> Line:
@@ -94,9 +127,7 @@ class JobPane(Rows):
     def row_line(self, index: int, width: int) -> Line:
         from engine import sanitize
 
-        if self.job is None:
-            return []
-        entry = self.job.log[index]
+        entry = self._lines[index]
         sign, style = LEVELS.get(entry.level, ("  ", ""))
         return [(sign, style), (sanitize(entry.text, 1000), style)]
 
@@ -111,7 +142,7 @@ class JobPane(Rows):
 
     def text(self) -> str:
         """The log as plain text."""
-        return "\n".join(entry.text for entry in self.job.log) if self.job is not None else ""
+        return "\n".join(entry.text for entry in self._lines)
 
 
 class WithJob(Vertical):

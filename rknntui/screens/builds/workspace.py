@@ -1,104 +1,192 @@
-"""Workspace Jobs: what ran and runs, with log, rerun and the difference of two builds."""
+"""Workspace Builds: every build with what changed, its log, its variants; and all other jobs."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
 from textual.containers import Vertical
 
-from engine import sanitize
-from engine.wire.formats import MOMENT
-from engine.wire.project_tables import JOBS
+from engine import Finding, JobRecord, sanitize, summary_text
+from engine.wire.build import ACCURACY, BUILD, BuildParams, BuildSummary
+from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
+from engine.wire.hybrid import JOINS
+from engine.wire.project_tables import BUILDS, JOBS
+from engine.wire.requests import ModelTarget
+from engine.wire.sweep import SWEEP, Sweep, SweepParams
 from rknntui.bridge import in_background
-from rknntui.keys.actions import key_text
+from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import job_command
-from rknntui.screens.base.workspace import Workspace
+from rknntui.links import GoTo, GoToLayer, GoToOption
+from rknntui.screens.base.views import LOW, TableWorkspace
+from rknntui.screens.builds.comparing import Compared, comparison
+from rknntui.screens.builds.panes import SWEEP_FORM, BuildFindings, VariantsPane, default_axes
+from rknntui.session.builds import BuildRow, build_rows, job_word, recipe_of
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.job_pane import JobPane
-from rknntui.widgets.line_list import Rows
-from rknntui.widgets.one_line import SearchLine
-from rknntui.widgets.strips import Line
-from rknntui.widgets.table import Table
+from rknntui.widgets.line_list import Rows, SidePane
+from rknntui.widgets.one_line import SearchLine, ViewBar
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.summary import SummaryRows
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+    from textual.widget import Widget
 
-    from engine import JobRecord
-    from rknntui.session.messages import JobChanged, JobEnded
+    from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
 LIMIT = 500
+_ESTIMATED = 20
+"""So many of the newest builds are estimated."""
+_NO_BUILDS = (
+    "No builds yet.\n\n{app.build} builds what is open; every build is listed here with what "
+    "changed, its lowest SQNR, size and times."
+)
+_NO_JOBS = "No jobs yet.\n\nEvery build, run, compilation and export is listed here."
 
 
-def _empty() -> list[Line]:
-    return [
-        [("No jobs yet.", "head")],
-        [
-            (f" {key_text('go.quantize')} ", "key"),
-            ("shows how to build; every build, run and export is listed here", ""),
-        ],
-    ]
-
-
-class JobsWorkspace(Workspace):
-    """History above, the job under the cursor below."""
+class Builds(TableWorkspace):
+    """The table above, what is known of the row under the cursor below."""
 
     NAME = "builds"
     HELP = (
-        "Every job of this user, newest first, with the stages and the log of the one under the "
-        "cursor. {builds.stop} stops the running job, after a confirmation. Jobs continue when the "
-        "workbench closes; the next start finds them again."
+        "Every build of the open model, newest first, with what changed in its recipe. Enter opens "
+        "a build again, {builds.compare} says what differs from the marked one or the one before. "
+        "{builds.next-view} shows variants, findings and all other jobs. {builds.stop} stops a "
+        "job; jobs go on when the workbench closes, and the next start finds them again."
     )
-    FIRST_FOCUS = "Table"
+    FIRST_FOCUS = "#builds"
+    PANES = {
+        "Builds": "builds-view",
+        "Variants": "variants",
+        "Findings": "build-findings",
+        "Jobs": "jobs-view",
+    }
     DEFAULT_CSS = """
-    JobsWorkspace Table { height: 2fr; border-bottom: hkey $panel; }
-    JobsWorkspace JobPane { height: 3fr; }
-    JobsWorkspace #history { height: 2fr; }
+    Builds {
+        & #variants, & #build-findings, & #jobs-view { display: none; height: 1fr; }
+        & #builds-view { height: 1fr; }
+        & RecordView { height: 2fr; border-bottom: hkey $panel; }
+        & VariantsPane RecordView { border-bottom: none; }
+        & JobPane, & #summary, & #changes { height: 3fr; display: none; }
+        & #job-log { display: block; }
+        & #build-findings { padding: 0 1; }
+    }
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self._rows: list[BuildRow] = []
         self._records: list[JobRecord] = []
         self._views: dict[str, JobView] = {}
+        self._results: dict[str, BuildSummary | None] = {}
+        self._times: dict[str, float | None] = {}
         self._marked = ""
         self._wanted = ""
+        self._detail = ""
+        self._compared: tuple[Compared, Compared] | None = None
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="history"):
-            yield Table(JOBS.columns)
-            yield SearchLine("filter: words of job, what, state")
-        yield JobPane(id="pane")
+        yield ViewBar(tuple(self.PANES))
+        with Vertical(id="builds-view"):
+            table = RecordTable[BuildRow](
+                BUILDS, id="builds", what="builds", empty=with_keys(_NO_BUILDS)
+            )
+            yield RecordView("Builds (simulated)", table)
+            yield SummaryRows(id="summary")
+            yield SidePane(id="changes")
+            yield JobPane(id="build-log")
+        yield VariantsPane(id="variants")
+        yield BuildFindings(id="build-findings")
+        with Vertical(id="jobs-view"):
+            jobs = RecordTable[dict[str, Any]](JOBS, id="jobs", what="jobs", empty=_NO_JOBS)
+            yield RecordView("Jobs", jobs)
+            yield JobPane(id="job-log")
+        yield SearchLine("search the log: Enter keeps the lines, Esc shows all", id="log-search")
 
-    history = getters.query_one(Table)
-    """The history."""
+    builds = getters.query_one("#builds", RecordTable)
+    """The builds."""
+    jobs = getters.query_one("#jobs", RecordTable)
+    """All jobs."""
+    findings = getters.query_one(BuildFindings)
+    """What the build found."""
+    variants = getters.query_one(VariantsPane)
+    """The last sweep."""
+
+    @property
+    def row(self) -> BuildRow | None:
+        """The build under the cursor."""
+        row: BuildRow | None = self.builds.record
+        return row
 
     @property
     def record(self) -> JobRecord | None:
-        """The job under the cursor."""
-        row = self.history.row
-        return self._records[row] if row is not None and row < len(self._records) else None
+        """The job under the cursor of the view."""
+        if self.view == "Builds":
+            return self.row.record if self.row is not None else None
+        chosen = self.jobs.record
+        if self.view != "Jobs" or chosen is None:
+            return None
+        return next((one for one in self._records if one.id == chosen["id"]), None)
 
-    # -- history -----------------------------------------------------------------------------------
+    @property
+    def log_pane(self) -> JobPane:
+        """The log of the view."""
+        return self.query_one("#job-log" if self.view == "Jobs" else "#build-log", JobPane)
 
-    def on_mount(self) -> None:
-        self.history.empty = _empty()
+    # -- the history -------------------------------------------------------------------------------
 
     def update_view(self) -> None:
+        self._show_variants()
+        self.findings.look(self.session)
         self._reload()
 
+    def on_model_opened(self) -> None:
+        """Another model has other builds."""
+        if self.shown:
+            self.update_view()
+
+    def on_build_finished(self) -> None:
+        """It may have found something."""
+        if self.shown:
+            self.findings.look(self.session)
+
     def on_job_changed(self, message: JobChanged) -> None:
+        """Draw a job that runs."""
         if not self.shown:
             return
+        job = self.session.jobs.get(message.job)
         if all(record.id != message.job for record in self._records):
             self._reload()
         record = self.record
-        if record is not None and record.id == message.job:
-            self._show(self.session.jobs.get(message.job))
+        if job is not None and record is not None and record.id == message.job:
+            self._show_log(job)
+        if job is not None and job.method == SWEEP.name and job.running:
+            self.variants.set_job(job, None)
 
     def on_job_ended(self, message: JobEnded) -> None:
+        """Its row has figures now."""
+        if message.method == SWEEP.name:
+            result = message.result if isinstance(message.result, Sweep) else None
+            self.variants.set_job(self.session.jobs.get(message.job), result)
         if self.shown:
             self._reload()
+
+    def on_result_found(self, message: ResultFound) -> None:
+        """Variants of an earlier run fit the recipe."""
+        if message.method == SWEEP.name:
+            self._show_variants()
+
+    def _show_variants(self) -> None:
+        if self.variants.job is not None and not self.session.is_ours(self.variants.job):
+            self.variants.clear()
+        sweep = self.session.last_of(SWEEP)
+        if sweep is not None and self.variants.job is None:
+            self.variants.set_job(*sweep)
 
     def _reload(self) -> None:
         self.run_worker(self._read(), group="history", exclusive=True)
@@ -107,54 +195,95 @@ class JobsWorkspace(Workspace):
         from engine import list_jobs
 
         listed = await asyncio.to_thread(list_jobs, LIMIT)
-        records = [record for record in listed if not in_background(record.method)]
-        first = bool(records) and (not self._records or records[0].id != self._records[0].id)
-        at_top = self.history.cursor == 0
-        before = self.record.id if self.record is not None else ""
-        self._records = records
+        if not self._alive:
+            return
+        newest = self._records[0].id if self._records else ""
+        self._records = [record for record in listed if not in_background(record.method)]
         self._fill()
-        if before and not (first and at_top):
-            self._select(before)
-        elif first:
-            self.history.cursor = 0
-        self._show_record()
+        if self._records and self._records[0].id != newest:  # what was just started is looked at
+            at = self._records[0].id
+            if self._records[0].state == "running" or not newest:
+                self.builds.select_record("id", at)
+                self.jobs.select_record("id", at)
+        self._show_detail()
+        self._estimate_next()
         self.refresh_bindings()
 
     def _fill(self) -> None:
-        marks = {self._marked: "●"}
-        rows = [
-            tuple(JOBS.record(record, mark=marks.get(record.id, "")).values())
-            for record in self._records
+        """Show the rows: running ones first."""
+        model = self.session.recipe.get("model")
+        rows = build_rows(self._records, model, mark=self._marked, times=self._times)
+        self._rows = sorted(rows, key=lambda row: row.state != "running")
+        self.builds.set_records(self._rows, keep="id")
+        name = sanitize(str(model).rsplit("/", 1)[-1], 60) if model else "all models"
+        self.query_one("#builds-view RecordView", RecordView).set_title(
+            f"Builds of {name} (SQNR simulated, est. estimated, median measured)"
+        )
+        records = [
+            {**JOBS.record(one, mark="", method=job_word(one.method)), "id": one.id}
+            for one in self._records
         ]
-        self.history.set_rows(rows)
+        self.jobs.set_records(records, keep="id")
 
-    def _select(self, job_id: str) -> None:
-        for index, record in enumerate(self._records):
-            if record.id == job_id:
-                self.history.select_row(index)
+    def _estimate_next(self) -> None:
+        """Ask for the time of the newest build that has none; one at a time, never beside work."""
+        if self.session.running is not None or not self.shown:
+            return
+        for row in self._rows[:_ESTIMATED]:
+            if row.state == "done" and row.id not in self._times:
+                self._times[row.id] = None
+                recipe = dict(recipe_of(row.record))
+                asked = EstimateParams(recipe=recipe, chips=(self._chip(recipe),), layers=False)
+                got = partial(self._estimated, row.id)
+                self.ask(COST_ESTIMATE, asked, got, failed=lambda _: self._estimate_next())
+                return
 
-    @on(Rows.Highlighted, "Table")
+    def _chip(self, recipe: dict[str, Any]) -> str:
+        return str(recipe.get("target_platform") or self.session.chip)
+
+    def _estimated(self, build: str, answer: Estimates) -> None:
+        time = answer.chips[0].time_ms if answer.chips else None
+        self._times[build] = time.value if time is not None else None
+        self._fill()
+        self._estimate_next()
+
+    # -- the detail --------------------------------------------------------------------------------
+
+    @on(Rows.Highlighted, "#builds")
+    @on(Rows.Highlighted, "#jobs")
     def _moved(self) -> None:
-        self._show_record()
+        self._show_detail()
         self.refresh_bindings()
 
-    @on(Rows.Chosen, "Table")
-    def _chosen(self) -> None:
-        self.query_one(JobPane).focus()
-
-    def _show_record(self) -> None:
+    def _show_detail(self) -> None:
+        """What belongs to the row: the log while it runs or where it failed, else the summary."""
         record = self.record
+        self._wanted = record.id if record is not None else ""
+        if self.view == "Builds":
+            kind = self._detail or "summary"
+            if kind != "changes" and (record is None or record.state != "done"):
+                kind = "log"
+            for name in ("summary", "changes", "build-log"):
+                self.query_one(f"#{name}").display = name.endswith(kind)
+            whole = kind == "changes" and self.app.size.height < LOW
+            self.query_one("#builds-view RecordView").display = not whole
+            if record is not None and kind == "summary":
+                self._show_summary(record)
+            if kind == "changes":
+                self.run_worker(self._compare(), group="compare", exclusive=True)
         if record is None:
-            self._show(None)
+            self.log_pane.set_job(None)
             return
-        self._wanted = record.id
         live = self.session.jobs.get(record.id)
         if live is not None and (live.stages or live.running):
-            self._show(live)
+            self._show_log(live)
         elif record.id in self._views:
-            self._show(self._views[record.id])
+            self._show_log(self._views[record.id])
         else:
             self.run_worker(self._read_events(record), group="events", exclusive=True)
+
+    def _show_log(self, job: JobView) -> None:
+        self.log_pane.set_job(job)
 
     async def _read_events(self, record: JobRecord) -> None:
         from engine import EngineError, read_events
@@ -166,177 +295,359 @@ class JobsWorkspace(Workspace):
         view = JobView.of_record(record, events)
         if record.state != "running":
             self._views[record.id] = view
-        if record.id == self._wanted:
-            self._show(view)
+        if record.id == self._wanted and self._alive:
+            self._show_log(view)
 
-    def _show(self, job: JobView | None) -> None:
-        self.query_one(JobPane).set_job(job)
+    def _show_summary(self, record: JobRecord) -> None:
+        if record.id in self._results:
+            self.query_one(SummaryRows).show(self._results[record.id])
+        else:
+            self.run_worker(self._read_summary(record), group="summary", exclusive=True)
+
+    async def _read_summary(self, record: JobRecord) -> None:
+        self._results[record.id] = await asyncio.to_thread(_summary_of, record)
+        if record.id == self._wanted and self._alive:
+            self.query_one(SummaryRows).show(self._results[record.id])
+
+    # -- comparing ---------------------------------------------------------------------------------
+
+    def _pair(self) -> tuple[BuildRow, BuildRow] | None:
+        """The build under the cursor and the marked one, else the one before; the older first."""
+        row = self.row
+        if row is None or row.state != "done":
+            return None
+        other = next((one for one in self._rows if one.id == self._marked), None)
+        if other is None or other.id == row.id:
+            before = row.before.id if row.before is not None else ""
+            other = next((one for one in self._rows if one.id == before), None)
+        if other is None:
+            return None
+        return (other, row) if other.started <= row.started else (row, other)
+
+    async def _compare(self) -> None:
+        pair = self._pair()
+        if pair is not None:
+            old, new = pair
+            both = await asyncio.to_thread(lambda: [self._side(one) for one in (old, new)])
+            self._compared = both[0], both[1]
+        else:
+            self._compared = None
+        if self._alive:
+            self._tell_changes()
+
+    def _side(self, row: BuildRow) -> Compared:
+        from engine import read_result
+
+        recipe = recipe_of(row.record)
+        found = (r for r in self._records if r.method == ACCURACY.name and r.state == "done")
+        analysis = next((r for r in found if recipe_of(r) == recipe), None)
+        layers = _layers_of(analysis) if analysis is not None else {}
+        result = read_result(row.id) or row.record.summary or {}
+        return Compared(row.record, result, layers, row.time_ms, row.median_ms)
+
+    @on(SidePane.Resized)
+    def _tell_changes(self) -> None:
+        pane = self.query_one("#changes", SidePane)
+        if self._compared is None:
+            pane.set_lines([[(self._why_not(), "dim")]])
+        else:
+            pane.set_lines(comparison(*self._compared, max(30, pane.size.width - 2)))
+
+    def _why_not(self) -> str:
+        row = self.row
+        if row is None or row.state != "done":
+            return "only a finished build can be compared."
+        return with_keys("there is no earlier build of this model; {builds.mark} marks another.")
+
+    # -- views -------------------------------------------------------------------------------------
+
+    def pane_shown(self, view: str) -> None:
+        self._show_detail()
+        focus: Widget = self.query_one(f"#{self.PANES[view]}")
+        tables = {"Builds": self.builds, "Jobs": self.jobs, "Variants": self.variants.table}
+        tables.get(view, focus).focus()
 
     # -- actions -----------------------------------------------------------------------------------
 
     def unavailable_reason(self, method: str) -> str:
+        record = self.record if self.is_attached else None
+        if method == "run" and self.view in ("Variants", "Findings"):
+            return self._no_build()
+        if method == "refresh":
+            return self._no_build()
         if method == "stop":
-            return "" if self.session.running is not None else "no job is running."
-        if method in ("rerun", "log", "save_log", "copy", "copy_command", "save", "filter"):
-            return "" if self._records else "there are no jobs yet ({go.quantize} builds)."
-        if method == "mark":
-            return "" if self._is_build() else "only a finished build can be compared."
+            return "" if self._live_job() is not None else "no job is running."
+        if method in ("run", "log", "note", "detail"):
+            return "" if record is not None else "there is no job here ({app.build} builds)."
         if method == "compare":
-            if not self._marked:
-                return "mark another build first ({builds.mark})."
-            return "" if self._is_build() else "only a finished build can be compared."
-        return ""
+            return "" if self._detail == "changes" or self._pair() is not None else self._why_not()
+        if method == "mark":
+            done = record is not None and record.state == "done"
+            return "" if done else "only a finished build can be marked."
+        if method == "filter" and self._in_log():
+            return ""
+        if method == "export" and self.view == "Builds":
+            done = record is not None and record.state == "done"
+            return "" if done else "only a finished build has a report."
+        return super().unavailable_reason("save_table" if method == "export" else method)
 
-    def _is_build(self) -> bool:
-        record = self.record
-        return record is not None and record.method == "build" and record.state == "done"
+    def _no_build(self) -> str:
+        if self.session.container is not None:
+            return "a container is already built; open its model to build."
+        if not self.session.recipe.get("model"):
+            return "no model is open ({app.open} opens one)."
+        return "a build is running." if self.session.building else ""
+
+    def _live_job(self) -> JobView | None:
+        """The job under the cursor, where it runs, else the running one."""
+        job = self.session.jobs.get(self.record.id) if self.record is not None else None
+        return job if job is not None and job.running else self.session.running
 
     def action_stop(self) -> None:
         """Ask whether the job under the cursor, or else the running one, shall stop."""
-        record = self.record
-        job = self.session.jobs.get(record.id) if record is not None else None
-        job = job if job is not None and job.running else self.session.running
-        if job is not None:
-            self.workbench.ask_to_stop(job)
+        self.workbench.ask_to_stop(self._live_job())
 
-    def action_rerun(self) -> None:
-        """Start the job under the cursor again, as it was."""
-        record = self.record
-        if record is not None:
+    def action_back(self) -> None:
+        """Back from the comparison or the found lines; of a job that runs ask to stop it."""
+        if self.view == "Builds" and self._detail:
+            self._detail = ""
+            self._show_detail()
+            self.builds.focus()
+        elif self.log_pane.found is not None:
+            self.log_pane.show_found(None)
+        elif self._in_log():
+            (self.jobs if self.view == "Jobs" else self.builds).focus()
+        elif self._live_job() is not None:
+            self.action_stop()
+
+    def action_run(self) -> None:
+        """Start the job under the cursor again, as it was; in Variants ask what to vary."""
+        if self.view in ("Variants", "Findings"):
+            now = SweepParams(dict(self.session.recipe), default_axes())
+            SWEEP_FORM.ask(self.app, now, then=self._start_sweep)
+        elif (record := self.record) is not None:
             self.workbench.do(self.bridge.again(record))
             self.notify(f"Started again: {record.title}", markup=False)
 
+    def _start_sweep(self, params: SweepParams) -> None:
+        self.start_job(SWEEP, params, "build variants")
+        self.bar.choose("Variants")
+
+    def action_refresh(self) -> None:
+        """Build what is open, every stage anew."""
+        recipe = dict(self.session.recipe)
+        name = sanitize(str(recipe["model"]).rsplit("/", 1)[-1], 80)
+        self.start_job(BUILD, BuildParams(recipe=recipe, refresh=True), f"build {name}")
+
     def action_mark(self) -> None:
-        """Mark the build under the cursor."""
+        """Mark the build under the cursor: others are compared with it."""
         record = self.record
         if record is not None:
             self._marked = "" if self._marked == record.id else record.id
             self._fill()
+            self._show_detail()
             self.refresh_bindings()
 
     def action_compare(self) -> None:
-        """Show what differs between the marked build and this one."""
-        from engine import EngineError, read_result
-        from rknntui.screens.builds.workspace import differences
-        from rknntui.screens.dialogs.dialogs import TextDialog
+        """Say what differs between this build and the marked one, else the one before."""
+        if self.view != "Builds":
+            self.bar.choose("Builds")
+        self._detail = "" if self._detail == "changes" else "changes"
+        self._show_detail()
+        self.query_one("#changes" if self._detail else "#builds").focus()
+
+    def action_detail(self) -> None:
+        """Show the log of a build in the place of its summary, and back."""
+        self._detail = "" if self._detail == "log" else "log"
+        self._show_detail()
+
+    def action_note(self) -> None:
+        """Ask for a note about the build under the cursor."""
+        from rknntui.screens.dialogs.dialogs import PromptDialog, ask_user
 
         record = self.record
-        marked = next((r for r in self._records if r.id == self._marked), None)
-        if record is None or marked is None:
-            return
+        if record is not None:
+            dialog = PromptDialog(
+                "Note", "What this build is for; it stands in its row.", record.note
+            )
+            ask_user(self.app, dialog, partial(self._write_note, record.id))
+
+    def _write_note(self, build: str, text: str) -> None:
+        from engine import EngineError, write_note
+
         try:
-            results = [read_result(r.id) or r.summary or {} for r in (marked, record)]
+            write_note(build, text)
         except EngineError as error:
             self.workbench.show_error(error)
-            return
-        lines = differences(marked.params, record.params, *results)
-        title = f"{MOMENT.text(marked.started)} and {MOMENT.text(record.started)}"
-        self.app.push_screen(TextDialog(f"Compare builds:  {title}", lines))
+        self._reload()
+
+    @on(Rows.Chosen, "#builds")
+    def _reopen(self) -> None:
+        """Open the build under the cursor again, with its recipe."""
+        record = self.record
+        if record is not None and recipe_of(record).get("model"):
+            self.workbench.do(self._open_again(record))
+
+    async def _open_again(self, record: JobRecord) -> None:
+        from engine import read_events
+        from rknntui.screens.dialogs.prompts import ask_trust
+        from rknntui.session.open_flow import find_results, open_recipe
+
+        session, recipe = self.session, dict(recipe_of(record))
+        await ask_trust(self.workbench, recipe)
+        if session.recipe.get("model") == recipe["model"] and session.container is None:
+            names = {*session.recipe, *recipe}
+            session.set_values({name: recipe.get(name) for name in names})
+        else:
+            await open_recipe(session, self.bridge, recipe)
+        summary = await asyncio.to_thread(_summary_of, record)
+        if summary is not None:
+            events = await asyncio.to_thread(read_events, record.id)
+            session.result_found(JobView.of_record(record, events), summary)
+            await find_results(session)
+        self.notify(with_keys("The build is open with its recipe. {app.undo} goes back."))
+        self.post_message(GoTo("overview"))
+
+    @on(Rows.Chosen, "#jobs")
+    def _to_log(self) -> None:
+        self.log_pane.focus()
+
+    @on(Rows.Chosen, "#compared")
+    def _take_values(self) -> None:
+        record = self.variants.table.record
+        if record is not None:
+            self.session.set_values(record["values"])
+            keys = with_keys("{app.undo} undoes it, {app.build} builds.")
+            self.notify(f"Applied to the recipe: {record['title']}. {keys}", markup=False)
+
+    @on(Rows.Chosen, "#summary")
+    def _summary_chosen(self) -> None:
+        kind, name = self.query_one(SummaryRows).target or ("", "")
+        if kind == "layer":
+            self.post_message(GoToLayer(name))
+        elif kind == "option":
+            self.post_message(GoToOption(name))
+        elif kind == "view":
+            self.post_message(GoTo("layers"))
+        elif kind == "command":
+            self.workbench.copy(name)
+
+    # -- findings ----------------------------------------------------------------------------------
+
+    @on(BuildFindings.JoinsWanted)
+    def _ask_joins(self, event: BuildFindings.JoinsWanted) -> None:
+        pane = self.findings
+        self.ask(JOINS, ModelTarget(recipe=event.recipe), pane.take_joins, failed=pane.no_joins)
+
+    @on(BuildFindings.Counted)
+    def _tell_findings(self, event: BuildFindings.Counted) -> None:
+        many = "findings" if event.count > 1 else "finding"
+        self.bar.set_note(f"! {event.count} {many}" if event.count else "")
+        if self.shown:
+            self.screen.refresh_bindings()
+
+    def listed_findings(self) -> Sequence[Finding]:
+        return self.findings.chosen()
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def _in_log(self) -> bool:
+        focused = self.screen.focused if self.is_attached else None
+        return isinstance(focused, JobPane) or self.query_one("#log-search").has_class("-open")
 
     def action_filter(self) -> None:
-        """Open the line that filters the history."""
-        self.query_one(SearchLine).open()
+        """Open the line that searches the log, where it has the focus, else the table's filter."""
+        if self._in_log():
+            self.query_one("#log-search", SearchLine).open()
+        else:
+            super().action_filter()
 
-    @on(SearchLine.Typed)
-    def _typed(self, event: SearchLine.Typed) -> None:
-        self.history.set_filter(event.text)
+    @on(SearchLine.Typed, "#log-search")
+    def _search_log(self, event: SearchLine.Typed) -> None:
+        pane, record = self.log_pane, self.record
         if event.done:
-            self.history.focus()
+            pane.focus()
+        if record is None or not event.text:
+            pane.show_found(None)
+        elif pane.words != event.text:
+            self.run_worker(self._find(record.id, event.text), group="find", exclusive=True)
+
+    async def _find(self, job: str, words: str) -> None:
+        from engine import find_log
+
+        await asyncio.sleep(0.15)  # the user types on
+        lines, total = await asyncio.to_thread(find_log, job, words)
+        if self._alive and job == self._wanted:
+            self.log_pane.show_found(lines, total, words)
+
+    def action_next_match(self) -> None:
+        """Go to the next line that was found."""
+        self.log_pane.action_move(1)
+
+    def action_previous_match(self) -> None:
+        """Go to the line before that was found."""
+        self.log_pane.action_move(-1)
 
     def action_log(self) -> None:
         """Read what libraries wrote while the job ran."""
-        from engine import read_log, sanitize
+        from engine import read_log
         from rknntui.screens.dialogs.dialogs import TextDialog
 
         record = self.record
         if record is not None:
-            text = read_log(record.id)
-            rows = text.splitlines() or ["Nothing was written."]
+            rows = read_log(record.id).splitlines() or ["Nothing was written."]
             lines = [[(sanitize(row, 400), "")] for row in rows[-5000:]]
             self.app.push_screen(TextDialog(f"Log: {record.title}", lines))
 
-    def action_save_log(self) -> None:
-        """Ask for a file and write the log into it."""
-        self.workbench.save("Write the log", "job.log", self.query_one(JobPane).text())
+    # -- writing -----------------------------------------------------------------------------------
 
-    def action_save(self) -> None:
-        """Ask for a file and write the history into it."""
-        self.workbench.save("Write the list of jobs as CSV", "jobs.csv", self.history.to_csv())
+    def action_export(self) -> None:
+        """Write what is shown: the report of a build, the log of a job, a table."""
+        record = self.record
+        if self.view == "Jobs" and record is not None:
+            self.workbench.save("Write the log", "job.log", self.log_pane.text())
+        else:
+            self.action_save_table()
 
     def copy_text(self) -> str:
-        pane = self.query_one(JobPane)
-        return pane.text() if pane.has_focus else self.history.row_text()
+        if self._in_log():
+            return self.log_pane.text()
+        if self.view == "Findings":
+            return self.findings.text()
+        if self.view == "Builds" and self.screen.focused is not self.builds:
+            summary = self._results.get(self._wanted)
+            if self._detail == "changes":
+                return self.query_one("#changes", SidePane).text()
+            return summary_text(summary) if summary is not None else ""
+        return self.record_text()
 
     def command_line(self) -> list[str]:
+        if self.view == "Variants":
+            sweep = self.variants.job
+            return job_command(SWEEP.name, sweep.params) if sweep is not None else []
         record = self.record
-        if record is None:
-            return []
-        return job_command(record.method, record.params)
+        return job_command(record.method, record.params) if record is not None else []
 
 
-# The difference of two builds: what was asked for, and what came out.
+def _summary_of(record: JobRecord) -> BuildSummary | None:
+    """The summary of a build of the history; None where it is gone, or of another version."""
+    from engine import EngineError, read_result
 
-MISSING = "–"
-
-
-def differences(
-    before: dict[str, object],
-    after: dict[str, object],
-    old: dict[str, object],
-    new: dict[str, object],
-) -> list[Line]:
-    """Lines with every option and every figure of two builds that is not the same.
-
-    Args:
-        before: parameters of the first job.
-        after: parameters of the second one.
-        old: result of the first job.
-        new: result of the second one.
-    """
-    lines: list[Line] = []
-    sections = (
-        ("Recipe", before.get("recipe") or {}, after.get("recipe") or {}),
-        ("Result", old, new),
-    )
-    for title, left, right in sections:
-        a, b = _flat(left), _flat(right)
-        rows = [
-            (name, a.get(name, MISSING), b.get(name, MISSING))
-            for name in sorted({*a, *b})
-            if a.get(name) != b.get(name)
-        ]
-        lines += [[], [(title, "head")]] if lines else [[(title, "head")]]
-        if not rows:
-            lines.append([("no difference", "dim")])
-        for name, x, y in rows:
-            lines.append([(f"{sanitize(name, 60)}  ", "")])
-            lines.append([(f"    {_text(x)}", "dim"), ("  →  ", "dim"), (_text(y), "accent")])
-    return lines
+    try:
+        result = read_result(record.id)
+        return BUILD.read(result) if result is not None else None
+    except EngineError:
+        return None
 
 
-def _flat(value: Any, name: str = "") -> dict[str, object]:
-    """Nested data as path -> leaf; a list of plain values is a leaf."""
-    if isinstance(value, dict):
-        items = [(f"{name}.{key}" if name else str(key), item) for key, item in value.items()]
-    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        items = [(f"{name}[{_label(item, n)}]", item) for n, item in enumerate(value)]
-    else:
-        return {name: value}
-    flat: dict[str, object] = {}
-    for key, item in items:
-        flat.update(_flat(item, key))
-    return flat
+def _layers_of(record: JobRecord) -> dict[str, float]:
+    """Layer -> SQNR in dB of an error analysis; none where it cannot be read."""
+    from engine import EngineError, read_result, sqnr_rank
 
-
-def _label(item: Any, position: int) -> str:
-    if isinstance(item, dict):
-        for key in ("name", "tensor", "path", "stage"):
-            if isinstance(item.get(key), str):
-                return item[key]
-    return str(position)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    return sanitize(str(value), 120)
+    try:
+        result = read_result(record.id)
+        analysis = ACCURACY.read(result) if result is not None else None
+    except EngineError:
+        return {}
+    layers = () if analysis is None else analysis.layers
+    return {row.id: sqnr_rank(row.sqnr) for row in layers if not row.inner and row.cumulative}

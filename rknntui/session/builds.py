@@ -1,0 +1,275 @@
+"""The builds of the history as rows: what changed from one to the next, and what is known of each.
+
+A record is data of an earlier run, and perhaps of another version: a value that is not what it
+should be counts as absent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine import OPTIONS, sanitize
+
+if TYPE_CHECKING:
+    from engine import JobRecord, Option
+
+    Values = Mapping[str, Any]
+
+_WORDS = {
+    "accuracy": "error analysis",
+    "board.memory": "memory on a board",
+    "board.run": "run on a board",
+    "codegen": "project",
+    "compare.board": "comparison with a board",
+    "compile": "compilation",
+    "decrypt": "decryption",
+    "devices.perf": "timing on a board",
+    "encryption.decrypt": "decryption",
+    "encryption.encrypt": "encryption",
+    "evaluate": "score",
+    "guide": "accuracy guide",
+    "hybrid.effect": "effect of a choice",
+    "hybrid.propose": "proposal",
+    "hybrid.search": "search",
+    "hybrid.step1": "hybrid step 1",
+    "hybrid.step2": "hybrid step 2",
+    "load": "conversion",
+    "score": "score",
+    "segments.cut": "segments",
+    "simulate": "simulation",
+    "sweep": "variants",
+    "vendor.adopt": "toolkit adopted",
+    "vendor.check": "toolkit checked",
+    "vendor.install": "toolkit installed",
+    "vendor.remove": "toolkit removed",
+}
+_MANY = 3
+"""Layers that are named one by one; of more the number is told."""
+_LONG = 40
+
+
+def job_word(method: str) -> str:
+    """What a job does, for people."""
+    return _WORDS.get(method, method.replace(".", " "))
+
+
+@dataclass(frozen=True)
+class BuildRow:
+    """A build of the history.
+
+    Attributes:
+        record: its job.
+        before: the build of the same model before it; None for the first.
+        changes: what its recipe has that the one before had not, in words.
+        promoted: layers with a dtype of their own.
+        lowest: the lowest SQNR of its outputs in dB, simulated; infinite without noise.
+        score: where labelled samples were scored.
+        size: bytes of its container.
+        time_ms, median_ms: of an inference: estimated, and measured on a board.
+        mark: of the one that others are compared with.
+    """
+
+    record: JobRecord
+    before: JobRecord | None = None
+    changes: str = ""
+    promoted: int | None = None
+    lowest: float | None = None
+    score: str | None = None
+    size: int | None = None
+    time_ms: float | None = None
+    median_ms: float | None = None
+    mark: str = ""
+
+    @property
+    def id(self) -> str:
+        """That of its job."""
+        return self.record.id
+
+    @property
+    def started(self) -> float:
+        """When."""
+        return self.record.started
+
+    @property
+    def state(self) -> str:
+        """How it ended."""
+        return self.record.state
+
+    @property
+    def note(self) -> str | None:
+        """What the user wrote about it."""
+        return self.record.note or None
+
+
+def recipe_of(record: JobRecord) -> Values:
+    """The recipe that a job is about; empty where it names none."""
+    build = record.params.get("build")
+    named = build if isinstance(build, Mapping) else record.params
+    recipe = named.get("recipe") or record.params.get("recipe")
+    return recipe if isinstance(recipe, Mapping) else {}
+
+
+def build_rows(
+    records: Sequence[JobRecord],
+    model: object = None,
+    *,
+    mark: str = "",
+    times: Mapping[str, float | None] | None = None,
+) -> list[BuildRow]:
+    """The builds among jobs, newest first as these are.
+
+    Args:
+        records: of the history.
+        model: whose builds; of all where it is none.
+        mark: the id of the marked one.
+        times: id -> estimated milliseconds of an inference.
+    """
+    builds = [one for one in records if one.method == "build"]
+    if model:
+        builds = [one for one in builds if recipe_of(one).get("model") == model]
+    scores = _first(records, "evaluate", _score)
+    medians = _first(records, "devices.perf", _median)
+    rows = []
+    for at, record in enumerate(builds):
+        recipe = recipe_of(record)
+        before = next((old for old in builds[at + 1 :] if _follows(old, recipe)), None)
+        same = _same(recipe)
+        rows.append(
+            BuildRow(
+                record,
+                before,
+                _changed(record, before),
+                len(_layers(recipe)),
+                lowest_of(record.summary or {}),
+                scores.get(same),
+                _number((record.summary or {}).get("container_bytes")),
+                (times or {}).get(record.id),
+                medians.get(same),
+                "●" if record.id == mark else "",
+            )
+        )
+    return rows
+
+
+def _follows(old: JobRecord, recipe: Values) -> bool:
+    return old.state == "done" and recipe_of(old).get("model") == recipe.get("model")
+
+
+def _same(recipe: Values) -> str:
+    """Equal for equal recipes."""
+    return repr(sorted(recipe.items()))
+
+
+def _first(records: Iterable[JobRecord], method: str, figure: Any) -> dict[str, Any]:
+    """Recipe -> the figure of the newest job of that method."""
+    found: dict[str, Any] = {}
+    for record in records:
+        if record.method == method and record.state == "done":
+            value = figure(record.summary or {})
+            if value is not None:
+                found.setdefault(_same(recipe_of(record)), value)
+    return found
+
+
+def _dicts(value: object) -> list[Values]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def _number(value: object) -> Any:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _score(summary: Values) -> str | None:
+    for score in _dicts(summary.get("scores")):
+        value = _number(score.get("simulated"))
+        if value is not None:
+            return f"{sanitize(str(score.get('name')), 20)} {value:.4g}"
+    return None
+
+
+def _median(summary: Values) -> float | None:
+    medians = [_number(point.get("median")) for point in _dicts(summary.get("points"))]
+    return min((value / 1000 for value in medians if value is not None), default=None)
+
+
+def output_decibels(result: Values) -> dict[str, float]:
+    """Output -> SQNR in dB of a build's result; infinite without noise."""
+    outputs = _dicts(result.get("outputs"))
+    named = [(str(one.get("name")), one.get("sqnr_db")) for one in outputs if "sqnr_db" in one]
+    known = [(name, math.inf if db is None else _number(db)) for name, db in named]
+    return {name: db for name, db in known if db is not None}
+
+
+def lowest_of(result: Values) -> float | None:
+    """The lowest of them; None without any."""
+    return min(output_decibels(result).values(), default=None)
+
+
+# What changed between two recipes, in words.
+
+
+def _changed(record: JobRecord, before: JobRecord | None) -> str:
+    anew = ["without the cache"] if record.params.get("refresh") else []
+    if before is None:
+        return ", ".join(["first build", *anew])
+    words = change_words(recipe_of(before), recipe_of(record))
+    return ", ".join([*words, *anew]) or "nothing"
+
+
+def change_words(before: Values, after: Values) -> list[str]:
+    """Every option that differs, in the order of the options: ``quantized_algorithm mmse``."""
+    words = []
+    for option in OPTIONS:
+        old, new = (side.get(option.name, option.default) for side in (before, after))
+        if old == new:
+            continue
+        if option.name == "quantized_layers":
+            words += _promotions(_layers(before), _layers(after))
+        elif isinstance(old or {}, Mapping) and isinstance(new or {}, Mapping):
+            names = [
+                n
+                for n in {**(old or {}), **(new or {})}
+                if (old or {}).get(n) != (new or {}).get(n)
+            ]
+            words.append(f"{option.name} of {_named(names)}")
+        elif isinstance(new, bool):
+            words.append(f"{option.name} {'on' if new else 'off'}")
+        else:
+            words.append(f"{option.name} {value_text(option, old)} → {value_text(option, new)}")
+    return words
+
+
+def value_text(option: Option, value: Any) -> str:
+    """A value of an option, short; of a path its last part."""
+    if value is None:
+        return "none"
+    try:
+        text = sanitize(option.render(value), 300)
+    except (TypeError, ValueError, AttributeError):  # of another version
+        text = sanitize(str(value), 300)
+    text = text.rsplit("/", 1)[-1] if "path" in str(option.kind) else text
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+
+
+def _layers(recipe: Values) -> Values:
+    layers = recipe.get("quantized_layers")
+    return layers if isinstance(layers, Mapping) else {}
+
+
+def _promotions(before: Values, after: Values) -> list[str]:
+    words = []
+    for dtype in sorted({str(value) for value in after.values()}):
+        names = [n for n, value in after.items() if str(value) == dtype and before.get(n) != value]
+        if names:
+            words.append(f"{_named(names)} to {dtype}")
+    gone = [name for name in before if name not in after]
+    return [*words, f"{_named(gone)} as the model again"] if gone else words
+
+
+def _named(names: Sequence[str]) -> str:
+    if len(names) > _MANY:
+        return f"{len(names)} layers"
+    return " and ".join(sanitize(str(name), _LONG) for name in names)
