@@ -25,6 +25,8 @@ from rknntui.session.messages import (
     StepsChanged,
     WorkerChanged,
 )
+from rknntui.session.layers import read_table
+from rknntui.session.messages import JobChanged, KeysChanged, ProblemsChanged, WorkerChanged
 from rknntui.session.state import Session
 from rknntui.starting import Starting
 from rknntui.stopping import Stopping
@@ -272,6 +274,10 @@ class Workbench(QuietCrashApp):
             if message.state == "done":
                 level = "information"
             self.notify(f"{job.title}: {message.state}{job.took}", severity=level, markup=False)
+
+    def on_build_finished(self) -> None:
+        """What its layers are and may become is known in every view."""
+        self.do(read_table(self.bridge, self.session))
 
     def on_model_opened(self) -> None:
         self.opener.forget_changes()

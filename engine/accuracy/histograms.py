@@ -37,10 +37,14 @@ def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) ->
     sessions = [Session(graph, outputs=[tensor]) for graph in (build.reference, build.graph)]
     sums, outside = ErrorSums(), Outside()
     lows, highs = [math.inf, math.inf], [-math.inf, -math.inf]
+    reached: list[np.ndarray] = []
     for feed in feeds():
         arrays = [session.run(feed, [tensor])[tensor] for session in sessions]
         sums += error_sums(*arrays)[0]
         outside.add(arrays[0], None if quant is None else quant.representable_range)
+        if arrays[0].ndim > 2:
+            size = np.abs(np.moveaxis(arrays[0], 1, 0)).reshape(arrays[0].shape[1], -1)
+            reached.append(size.max(axis=1, initial=0.0))
         lows = [min(low, float(array.min())) for low, array in zip(lows, arrays, strict=True)]
         highs = [max(high, float(array.max())) for high, array in zip(highs, arrays, strict=True)]
     low, high = min(lows), max(highs)
@@ -65,6 +69,7 @@ def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) ->
         saturation=outside.saturation,
         sqnr_db=sums.sqnr,
         cosine=sums.cosine,
+        channels=tuple(np.max(reached, axis=0).tolist()) if reached else (),
     )
 
 

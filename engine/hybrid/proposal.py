@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -58,6 +59,7 @@ def propose(
     reporter: Reporter | None = None,
     costs: ChoiceCosts | None = None,
     budget_ms: float | None = None,
+    gains: bool = False,
 ) -> Proposal:
     """Layers to lift, by what every rounding does to the outputs.
 
@@ -65,12 +67,13 @@ def propose(
         quantized: the build without lifted layers.
         feeds: calibration samples, one or a few.
         dtype: of the lifted layers.
-        budget: how many; by default while each takes away a tenth of the error that is left, at
-            most a tenth of the layers and at least two.
+        budget: how many, with the moves between them; by default while each takes away a tenth
+            of the error that is left, at most a tenth of the layers and at least two.
         reporter: told of the progress, asked whether to stop.
         costs: estimates on a chip: what each layer adds stands beside its gain.
         budget_ms: of an inference there at most; then what gains most for the time that it adds
             comes first.
+        gains: whether the answer has what each layer gains alone, too.
 
     Raises:
         SimulationError: the build does not run.
@@ -90,8 +93,16 @@ def propose(
         chosen = layers.with_data_movement(dict.fromkeys(names, dtype))
         return costs.of(chosen) if costs is not None else None
 
+    def room(candidate: Candidate) -> bool:
+        return (
+            len(layers.with_data_movement(dict.fromkeys([*lifted, *candidate.layers], dtype)))
+            <= most
+        )
+
     while len(lifted) < most:
         candidates = model.candidates(lifted, most - len(lifted))
+        if budget is not None:
+            candidates = list(islice(filter(room, candidates), _PRICED))
         now = model.cost(lifted)
         if budget_ms is not None:
             candidates = _affordable(candidates, now, lifted, cost_with, budget_ms)
@@ -108,9 +119,14 @@ def propose(
     chosen = layers.with_data_movement(dict.fromkeys(lifted, dtype))
     before, after = (sqnr_of(model.noise(names)) for names in ((), lifted))
     first, last = cost_with(()), cost_with(lifted)
+    alone: list[Ranked] = []
+    for name in model.layers if gains else ():
+        row = _row(layers.by_id[name], whole, model.cost([name]), whole)
+        alone.append(_priced(row, first, cost_with([name])) if (row.share or 0) > 0 else row)
     return Proposal(
         layers=chosen,
         ranking=tuple(ranking),
+        gains=tuple(alone),
         before=before,
         after=after,
         chip="" if costs is None or first is None else costs.chip,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from engine.base.errors import UsageError
 from engine.base.events import LogLine
@@ -76,7 +77,7 @@ class _Search:
     own_layers: Mapping[str, str]
     ranges: Mapping[str, tuple[float, float]]
     floor_score: float | None
-    too_slow: bool = False
+    too_slow: bool = False  # or too many layers: something would gain, and the budget forbids it
     curve: list[CurvePoint] = field(default_factory=list)
     count: int = 0
 
@@ -256,7 +257,12 @@ class _Search:
 
     def _affordable(self, lifted: frozenset[str], most: int) -> list[Candidate]:
         """The best proposals that keep to the time, as many as are tried."""
-        candidates = self.model.candidates(lifted, most)
+        candidates, self.too_slow = self.model.candidates(lifted, most), False
+        if self.asked.budget is not None:  # moves between them count too
+            budget, found = self.asked.budget, len(candidates[:_PRICED])
+            fitting = (c for c in candidates if len(self._moved(lifted | c.layers)) <= budget)
+            candidates = list(islice(fitting, _PRICED))
+            self.too_slow = len(candidates) < found
         limit = self.asked.budget_ms
         if limit is None:
             return candidates[:_TRIED_AT_MOST]
@@ -265,12 +271,16 @@ class _Search:
             for candidate in candidates[:_PRICED]
             if fits(self._cost_of(self._as_layers(lifted | candidate.layers)), limit)
         ]
-        self.too_slow = len(kept) < len(candidates[:_PRICED])
+        self.too_slow |= len(kept) < len(candidates[:_PRICED])
         return kept[:_TRIED_AT_MOST]
 
     def _order(self, lifted: frozenset[str], added: frozenset[str]) -> list[str]:
         """The layers of a proposal, that which gains most by itself first."""
         return sorted(added, key=lambda name: (self.model.cost(lifted | {name}), name))
+
+    def _moved(self, lifted: frozenset[str]) -> dict[str, str]:
+        """The lifted layers with the moves between them."""
+        return self.layers.with_data_movement(self._as_layers(lifted))
 
     def _as_layers(self, lifted: frozenset[str]) -> dict[str, str]:
         return dict.fromkeys(lifted, self.dtype)

@@ -218,6 +218,7 @@ def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
             reporter=reporter,
             costs=costs_of(pipeline),
             budget_ms=params.budget_ms,
+            gains=params.gains,
         )
     asked = by_layer(pipeline, pipeline.recipe.quantization.quantized_layers or {})
     return replace(proposal, asked={**asked, **proposal.layers})

@@ -104,14 +104,20 @@ class EffectParams(ModelTarget):
 
 @record
 class ProposeParams(ModelTarget):
-    """A build; how many layers are promoted to which dtype; how many samples are looked at."""
+    """A build; how many layers are promoted to which dtype; how many samples are looked at.
 
-    budget: Annotated[Budget | None, Flag(help="Number of layers. Default: all with a gain.")] = (
-        None
-    )
+    Attributes:
+        gains: whether what each layer gains alone is wanted too.
+    """
+
+    budget: Annotated[
+        Budget | None,
+        Flag(help="Number of layers, with moves between them. Default: all with a gain."),
+    ] = None
     budget_ms: BudgetMs = None
     dtype: PromotedDtype = None
     samples: Omit[Annotated[int, Whole(1, 1000)]] = None
+    gains: bool = False
 
 
 @record
@@ -126,7 +132,9 @@ class SearchParams(ModelTarget):
         Mapping[str, float] | float | None,
         Flag(name="--floor", help="SQNR in dB that every output must reach."),
     ] = None
-    budget: Annotated[Budget | None, Flag(help="At most this many promoted layers.")] = None
+    budget: Annotated[Budget | None, Flag(help="At most this many promoted layers, moves too.")] = (
+        None
+    )
     budget_ms: BudgetMs = None
     dtype: PromotedDtype = None
     demote: Annotated[
@@ -352,6 +360,7 @@ class Proposal(Promotions):
     """Layers to promote, moves between them too; ``before`` and ``after`` predicted.
 
     Attributes:
+        gains: every layer, and what promoting it alone gains; empty where that was not asked for.
         asked: what a recipe says that has them: the layers that it promotes already, too.
         chip: that the times are estimated on; empty without one.
         time_before_ms, time_after_ms: estimated there: an inference as built, and as proposed.
@@ -361,6 +370,7 @@ class Proposal(Promotions):
     after: Decibels
     label: str = "simulated"
     asked: LayerDtypes = field(default_factory=dict)
+    gains: tuple[Ranked, ...] = ()
     chip: str = ""
     time_before_ms: float | None = None
     time_after_ms: float | None = None

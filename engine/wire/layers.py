@@ -14,7 +14,7 @@ from dataclasses import fields, is_dataclass, replace
 from itertools import chain
 from typing import Any, get_args, get_type_hints
 
-from engine.build import LayerCoverage
+from engine.build import BuildSummary, LayerCoverage
 from engine.wire.accuracy import RoundedLayer
 from engine.wire.build import Analysis, LayerAccuracy
 from engine.wire.compare import ComparedLayer, Comparison
@@ -152,7 +152,8 @@ _READERS: tuple[tuple[type, Callable[[Any], tuple[LayerFigures, ...]]], ...] = (
     (ModelOnBoard, lambda answer: layers_of("measured", answer.layers, label=answer.label)),
     (Comparison, lambda answer: layers_of("compared", answer.layers)),
     (HybridTable, lambda answer: layers_of("choice", answer.rows)),
-    (Proposal, lambda answer: layers_of("proposed", answer.ranking)),
+    (Proposal, lambda answer: layers_of("proposed", answer.gains or answer.ranking)),
+    (BuildSummary, lambda answer: layers_of("kernel", answer.layers)),
     (Analysis, _analysed),
 )
 
@@ -449,14 +450,50 @@ BOARD = _view(
     "isolated_sqnr@96 printed@140",
     "measured",
 )
-HYBRID = _view(
-    "layers-hybrid",
-    "A layer of a build, and the dtypes that it may have.",
-    "mark name op@88 wanted built sqnr isolated_sqnr minimum maximum time_ms@100 promote_ms@100 "
-    "gain_db@100 gain_per_ms@100 observed_minimum@140 observed_maximum@140 promote_bytes@150 "
-    "placement@150 source@130 tensor@170",
-    "choice",
-)
+LAYER_SETS = {
+    "Quality": _view(
+        "layers-quality",
+        "A layer of a build, its error (simulated), and what promoting it gains and costs.",
+        "mark number name op@96 wanted built@92 sqnr isolated_sqnr@1 gain_db@1 promote_ms@1 "
+        "gain_per_ms@110 saturation@84 minimum@120 maximum@120 added_share@130 output_impact@100 "
+        "rounding@140 cosine@160 isolated_cosine@170 source@180 tensor@210 observed_minimum@220 "
+        "observed_maximum@220 promote_bytes@230",
+        "choice",
+    ),
+    "Cost": _view(
+        "layers-cost",
+        "A layer of a build, and what it costs (estimated).",
+        "mark number name op@84 placement time_ms promote_ms@90 bar share@96 bound@1 "
+        "total_cycles@1 npu_cycles@150 ddr_cycles@150 traffic@104 read_bytes@170 "
+        "write_bytes@200 weight_bytes@130 macs@200 shapes_in@180 shape_out@140 reason@110 "
+        "remedy@200",
+        "estimated",
+    ),
+    "Compiled": _view(
+        "layers-compiled",
+        "A layer as the vendor's compiler printed it, beside our estimate.",
+        "mark sign number name op@90 placement estimated_placement@110 compiled_npu_cycles@130 "
+        "npu_cycles@130 npu_difference@130 compiled_total_cycles total_cycles@64 difference "
+        "read_kb@120 dtype@140 printed@170",
+        "compiled",
+    ),
+    "Board": _view(
+        "layers-board",
+        "A layer as a board's runtime timed it, with its estimate and its error.",
+        "mark number name op@90 placement@84 microseconds time_ms@1 bar share mean@96 "
+        "traffic@110 sqnr@100 isolated_sqnr@130 between_db@1 steps@120 printed@150",
+        "measured",
+    ),
+    "All": _view(
+        "layers-all",
+        "A layer, and the first figures of all that is known of it.",
+        "mark number name op@110 wanted sqnr isolated_sqnr@100 gain_db@90 promote_ms@1 time_ms "
+        "placement@100 total_cycles@110 compiled_total_cycles@120 microseconds between_db@130 "
+        "bound@140 traffic@150 minimum@170 maximum@170 saturation@160 source@200",
+    ),
+}
+"""The sets of columns of the workbench's table of layers."""
+HYBRID = LAYER_SETS["Quality"]
 DTYPES = _view(
     "layers-dtypes",
     "A layer of a build with dtype and range (SQNR simulated, costs estimated).",

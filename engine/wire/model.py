@@ -190,6 +190,7 @@ class LayerSpread:
     Attributes:
         golden, simulated: counts of equal bins between ``low`` and ``high``.
         range: the observed (minimum, maximum) of the float values.
+        channels: the greatest absolute float value of each channel (axis 1); empty without.
         sqnr_db, cosine: simulated; None without noise, or where it is no number.
     """
 
@@ -206,6 +207,7 @@ class LayerSpread:
     saturation: Saturation | None
     sqnr_db: float | None
     cosine: float | None
+    channels: tuple[float, ...] = ()
 
 
 @record

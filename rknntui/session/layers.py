@@ -14,12 +14,22 @@ from textual.message import Message
 from rknntui.session.messages import LayersChanged
 
 if TYPE_CHECKING:
+    from engine.wire.hybrid import Table
     from engine.wire.layers import LayerFigures
+    from rknntui.bridge import Bridge
+    from rknntui.session.state import Session
 
 SOURCES = ("error", "choice", "proposed", "kernel", "estimated", "compiled", "measured", "compared")
 """Who fills rows, in the order in which theirs count; order and numbers are the first one's."""
 _OF_BUILD = ("error", "choice", "proposed", "kernel", "compiled", "measured", "compared")
 """Those whose rows are about one build."""
+_FILLED_BY = {
+    "build": "kernel",
+    "accuracy": "error",
+    "hybrid.propose": "proposed",
+    "compile": "compiled",
+}
+"""Method of a job -> the source that its result fills."""
 
 
 class KnownLayers:
@@ -32,6 +42,7 @@ class KnownLayers:
         cursor: id of the layer under the cursor, in every view; empty for none.
         filter: what the rows are filtered by.
         marked: ids of marked layers.
+        table: the answer of ``hybrid.table`` of the last build; None before it.
     """
 
     def __init__(self, publish: Callable[[Message], None]) -> None:
@@ -41,6 +52,7 @@ class KnownLayers:
         self.cursor = ""
         self.filter = ""
         self.marked: frozenset[str] = frozenset()
+        self.table: Table | None = None
 
     @property
     def rows(self) -> tuple[LayerFigures, ...]:
@@ -66,16 +78,43 @@ class KnownLayers:
         self._rows[source] = tuple(rows)
         self._changed()
 
+    def take(self, method: str, result: object, *, chip: str) -> None:
+        """Take what the result of a job of this build says of its layers.
+
+        Args:
+            method: of the job.
+            result: of it; one that says nothing of layers changes nothing.
+            chip: whose compilation is shown.
+        """
+        from engine.wire.compile import CompiledModels
+        from engine.wire.layers import by_layer, layer_rows
+
+        source = _FILLED_BY.get(method, "")
+        if isinstance(result, CompiledModels):
+            found = [one for one in result.chips if one.chip == chip]
+            self.fill(source, layer_rows(found[0]) if found else ())
+        elif source == "proposed":  # a newer one may be of few layers
+            self.fill(source, by_layer(layer_rows(result), self.of(source)))
+        elif source:
+            self.fill(source, layer_rows(result))
+
     def choose(self, layer: str) -> None:
         """Put the cursor of every view on a layer."""
         if layer != self.cursor:
             self.cursor = layer
             self._publish(LayersChanged(rows=False))
 
+    def mark(self, layers: Iterable[str]) -> None:
+        """Mark these layers and no others: what an action of any view takes."""
+        if (marked := frozenset(layers)) != self.marked:
+            self.marked = marked
+            self._publish(LayersChanged())
+
     def forget(self, *, build_only: bool = False) -> None:
         """Another model is open, or another build of it (``build_only``)."""
         for source in _OF_BUILD if build_only else SOURCES:
             self._rows.pop(source, None)
+        self.table = None
         if not build_only:
             self.cursor, self.filter, self.marked = "", "", frozenset()
         self._changed()
@@ -83,3 +122,18 @@ class KnownLayers:
     def _changed(self) -> None:
         self._joined = None
         self._publish(LayersChanged())
+
+
+async def read_table(bridge: Bridge, session: Session) -> None:
+    """Ask what the layers of the last build are and may become, and let the session know."""
+    from engine.wire.hybrid import TABLE
+    from engine.wire.layers import layer_rows
+    from engine.wire.requests import ModelTarget
+
+    built, summary = session.built, session.summary
+    if built is None or summary is None or not summary.quantized or session.container is not None:
+        return
+    answer = await bridge.call(TABLE, ModelTarget(recipe=built))
+    if session.built == built:
+        session.layers.table = answer
+        session.layers.fill("choice", layer_rows(answer))

@@ -48,7 +48,7 @@ DATASET_DEPENDS = frozenset(
 )
 """Options whose change outdates what is known of the dataset."""
 
-RESULTS = ("build", "accuracy", "evaluate", "sweep", "compile")
+RESULTS = ("build", "accuracy", "hybrid.propose", "evaluate", "sweep", "compile")
 """Jobs whose last result stays on the screen, also of an earlier run."""
 
 BUILT = ("rknn", *VENDOR_KINDS)
@@ -305,6 +305,9 @@ class Session:
         if names & DATASET_DEPENDS:
             self.dataset = None
         self.recipe = recipe
+        if "target_platform" in names:
+            self.layers.fill("estimated", ())
+            self._fill_layers("compile")
         if names:
             self._publish(RecipeChanged(names))
         self._publish(ProblemsChanged())
@@ -417,10 +420,24 @@ class Session:
             return False
         self.last[job.method] = (job, result)
         if isinstance(result, BuildSummary):
+            if self.built != job.recipe:
+                self.layers.forget(build_only=True)
             self.summary, self.built = result, job.recipe
-            self.layers.forget(build_only=True)
+            for method in RESULTS:
+                self._fill_layers(method)
             self._publish(BuildFinished())
+        else:
+            self._fill_layers(job.method)
         return True
+
+    def _fill_layers(self, method: str) -> None:
+        """Let the layers know the last result of a method, where it is of the last build.
+
+        A compilation may be for another chip than the build was made for.
+        """
+        job, result = self.last.get(method, (None, None))
+        if job is not None and (method == "compile" or job.recipe == self.built):
+            self.layers.take(method, result, chip=self.chip)
 
     def last_of(self, task: Task[P, R]) -> tuple[JobView, R] | None:
         """The newest job of that task that is done, with its result."""
