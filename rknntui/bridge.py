@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # that runs live on a board has one more, which does import it: it goes on beside a build. So does
 # the making of a toolkit's environment, which takes minutes.
 
-Place = Literal["main", "look", "boards", "live", "toolkits"]
+Place = Literal["main", "look", "boards", "live", "emulator", "toolkits"]
 
 MAIN: Place = "main"
 _PLACES: dict[str, Place] = {
@@ -42,6 +42,10 @@ _PLACES: dict[str, Place] = {
     # these wait for one board, up to its time-outs: the list of the others goes on
     "board.about": "boards",
     "board.live": "live",
+    "devices.perf": "live",
+    # emulated boards are threads of the worker that was asked for them, and end with it
+    "devices.add": "emulator",
+    "devices.remove": "emulator",
     "monitor.watch": "boards",
     "monitor.replay": "boards",
     **dict.fromkeys(

@@ -7,12 +7,13 @@ or of a front end imports it, and it is loaded only where a board is asked for.
 from __future__ import annotations
 
 import errno
+import queue
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.base.errors import DeviceError, UsageError
+from engine.base.errors import DeviceError, EngineError, UsageError
 from engine.base.paths import cache_folder
 from engine.base.version import __version__, install_line
 
@@ -113,3 +114,56 @@ def _board_emulator() -> type[BoardEmulator]:
     from rknntui_emulator.emulator import BoardEmulator
 
     return BoardEmulator
+
+
+# Boards that a worker emulates until it ends, beside what else it answers.
+
+_END_SECONDS = 2.0
+_running: dict[str, tuple[threading.Event, threading.Thread]] = {}
+
+
+def start(chip: str) -> tuple[str, tuple[str, ...]]:
+    """Emulate a board until :func:`stop` or :func:`close`; its address, and what it lacks.
+
+    Raises:
+        EngineError: as :func:`emulate`.
+    """
+    ends, notes = threading.Event(), list[str]()
+    told: queue.SimpleQueue[str | EngineError] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            emulate(
+                chip,
+                port=0,
+                android=False,
+                stop=ends,
+                started=lambda address, _: told.put(address),
+                warn=lambda error: notes.append(f"It has no runtime library. {error}"),
+            )
+        except EngineError as error:
+            told.put(error)
+
+    thread = threading.Thread(target=run, name=f"emulated {chip}", daemon=True)
+    thread.start()
+    answer = told.get()
+    if isinstance(answer, EngineError):
+        raise answer
+    _running[answer] = ends, thread
+    return answer, tuple(notes)
+
+
+def stop(address: str) -> bool:
+    """End a board of :func:`start`; False where there is none at this address."""
+    ends, thread = _running.pop(address, (None, None))
+    if ends is None or thread is None:
+        return False
+    ends.set()
+    thread.join(_END_SECONDS)
+    return True
+
+
+def close() -> None:
+    """End all of them."""
+    for address in tuple(_running):
+        stop(address)

@@ -10,10 +10,12 @@ from engine.services.registry import QUERIES, TASKS
 
 
 def _close_children() -> None:
-    """Let the processes of converters go, with their folders: ``os._exit`` runs no clean-up."""
-    foreign = sys.modules.get("engine.frontends.converter_process")
-    if foreign is not None:
-        foreign.close()
+    """Let processes of converters and emulated boards go, with their folders: ``os._exit`` runs no
+    clean-up.
+    """
+    for name in ("engine.frontends.converter_process", "engine.devices.emulated"):
+        if (held := sys.modules.get(name)) is not None:
+            held.close()
 
 
 if __name__ == "__main__":

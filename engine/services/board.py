@@ -22,18 +22,24 @@ from engine.wire.board import (
 )
 from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
 from engine.wire.devices import (
+    DEVICES_ADD,
     DEVICES_EXAMINE,
     DEVICES_LIST,
     DEVICES_PERF,
+    DEVICES_REMOVE,
     EXAMINED,
+    AddBoardParams,
     DeviceListParams,
     ExamineParams,
     Listing,
+    NamedBoard,
     Performance,
     PerfParams,
 )
 from engine.wire.doctor import Check, Checks
 from engine.wire.monitor import MONITOR_REPLAY, MONITOR_WATCH, Monitored, ReplayParams, WatchParams
+
+_JOIN_SECONDS = 15.0
 
 
 @answers(BOARD_ABOUT)
@@ -91,6 +97,51 @@ def list(params: DeviceListParams) -> Listing:  # noqa: A001 - the verb of the c
 
     named = [str(Address.parse(address)) for address in params.ssh]
     return poll(ssh=named, start_server=params.start_server, ask=params.ask)
+
+
+@answers(DEVICES_ADD)
+def add(params: AddBoardParams) -> NamedBoard:
+    """Start an emulated board, or connect to one on the network; a login is tried when it is used.
+
+    Raises:
+        EngineError: there is no such board, it does not answer, or the address is none.
+    """
+    from engine.base.errors import UsageError
+    from engine.devices import emulated
+    from engine.devices.address import Address
+    from engine.devices.transports.adb.link import Deadline
+    from engine.devices.transports.adb.server import AdbServer
+
+    text = params.address.strip().removeprefix(f"{params.over}:")
+    if params.over != "emulated" and not text:
+        raise UsageError("The board has no address.", remedy="Name its host, or its host and port.")
+    if params.over == "ssh":
+        return NamedBoard(str(Address.parse(f"ssh:{text}")))
+    server = AdbServer.of_environment()
+    if not server.is_up():
+        server.start()
+    chip, notes = "", tuple[str, ...]()
+    if params.over == "emulated":
+        chip = params.chip.lower()
+        text, notes = emulated.start(chip)
+    address = Address("adb", text)
+    server.join(text, Deadline(_JOIN_SECONDS))
+    return NamedBoard(str(address), chip, notes)
+
+
+@answers(DEVICES_REMOVE)
+def remove(params: NamedBoard) -> NamedBoard:
+    """Let a board on the network go; an emulated one of this worker ends."""
+    from engine.devices import emulated
+    from engine.devices.address import Address
+    from engine.devices.transports.adb.link import Deadline
+    from engine.devices.transports.adb.server import AdbServer
+
+    address = Address.parse(params.device)
+    if address.kind == "adb":
+        AdbServer.of_environment().leave(address.name, Deadline(_JOIN_SECONDS))
+        emulated.stop(address.name)
+    return params
 
 
 @runs(DEVICES_EXAMINE)

@@ -130,6 +130,46 @@ class Device:
         return self.state in ("ready", "not asked")
 
 
+Over = Literal["emulated", "adb", "ssh"]
+
+
+@record
+class AddBoardParams:
+    """A board to bring into the list.
+
+    Attributes:
+        over: how it is reached; an emulated one is started, and ends with the worker.
+        address: of a board on the network; none of an emulated one.
+        chip: of an emulated one.
+    """
+
+    over: Annotated[
+        Over, Flag(help="An emulated board needs no hardware; adb and ssh need an address.")
+    ] = "emulated"
+    address: Annotated[
+        str,
+        Flag(
+            help="Of adb as 192.168.0.7:5555, of ssh as pi@board or a name of ~/.ssh/config.",
+            metavar="[USER@]HOST[:PORT]",
+        ),
+    ] = ""
+    chip: Annotated[str, Flag(help="The chip of an emulated board.", kind="chip")] = "rk3588"
+
+
+@record
+class NamedBoard:
+    """A board by its id.
+
+    Attributes:
+        chip: what is known of it.
+        notes: what is to be known of it.
+    """
+
+    device: str
+    chip: str = ""
+    notes: tuple[str, ...] = ()
+
+
 @record
 class Listing:
     """What one look found.
@@ -229,8 +269,8 @@ class PerfParams(ModelTarget):
         Flag(help="Inferences that are timed. Default: 50."),
     ] = None
     seconds: Annotated[
-        Annotated[float, Above(0, 3600)] | None,
-        Flag(help="Time each point for so long; not with --loops."),
+        Annotated[float, Above(0, 86_400)] | None,
+        Flag(help="Time each point for so long, at most a day; not with --loops."),
     ] = None
     layers: Layered = False
     fix_clocks: Annotated[
@@ -356,6 +396,34 @@ class ModelOnBoard(BoardAnswer):
 
 
 @record(kw_only=True)
+class PerfLook(ModelOnBoard):
+    """What was measured so far at a point of the grid, told while it is measured.
+
+    Attributes:
+        at: seconds of the board's clock that count, since the point began.
+        cores, threads: which point.
+        count: inferences so far.
+        frames_per_second: since the look before.
+        median, p90, p99: microseconds, of the last 20,000 inferences at most.
+        clocks, celsius: as of a :class:`MeasuredPoint`.
+        throttled: whether a clock fell since the point began.
+        layers: in the looks that timed them, which is not while the others run.
+    """
+
+    at: float
+    cores: str
+    threads: int
+    count: int
+    frames_per_second: float
+    median: float
+    p90: float
+    p99: float
+    clocks: dict[str, int] = field(default_factory=dict)
+    celsius: dict[str, float] = field(default_factory=dict)
+    throttled: bool = False
+
+
+@record(kw_only=True)
 class Performance(ModelOnBoard):
     """What a board measured of a model.
 
@@ -378,9 +446,13 @@ DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf run", options
     example="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3")
 DEVICES_LIST = Query("devices.list", DeviceListParams, Listing, "devices list", options=False,
     about="List the boards in reach: by adb, by NTB, on USB, and this machine where it is one.")
+DEVICES_ADD = Query("devices.add", AddBoardParams, NamedBoard)
+DEVICES_REMOVE = Query("devices.remove", NamedBoard, NamedBoard)
 DEVICES_EXAMINE = Task("devices.examine", ExamineParams, Checks, "doctor",
     options=False, after="devices",
     about="Check this machine and installation, or a board.")
 # fmt: on
 EXAMINED = Part("devices.check", Check)
 """A check of ``devices.examine``, told as soon as it is done."""
+PERF_LOOK = Part("devices.perf-look", PerfLook, kept=False)
+"""A look at a measurement of ``devices.perf`` that has a time, told twice a second."""

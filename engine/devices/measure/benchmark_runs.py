@@ -24,10 +24,17 @@ _MOST_PARTS = 20
 """Of a long measurement, beside the first ones: an old board loads the model for each part."""
 
 
+Told = Callable[[Cell, CellTimes], bool]
+"""Shown what was measured so far, after each part of a long measurement; whether it loaded another
+model meanwhile."""
+
+
 def measure_on(
     runtime: BoardRuntime,
     models: Mapping[int, tuple[Path, Sequence[BoardInput]]],
     look: Callable[[], BoardState],
+    told: Told | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Measure:
     """What measures a point of a grid on a board.
 
@@ -39,16 +46,22 @@ def measure_on(
         models: batch -> the model that is built for it, and its inputs; one for each batch of the
             plan's points.
         look: reads the board's state.
+        told: of a measurement that has a time.
+        enough: asked whether such a measurement is to end before its time.
     """
     loaded: list[tuple[str, int]] = []
 
     def measure(cell: Cell, plan: BenchmarkPlan) -> CellTimes:
         model, inputs = models[cell.batch]
-        if loaded != [(cell.cores, cell.batch)] or runtime.opened is None:
+
+        def load() -> None:
             loaded.clear()
             # a chip with one core has no call for it
             runtime.open(model, core_mask=None if cell.cores == "auto" else cell.core_mask)
             loaded.append((cell.cores, cell.batch))
+
+        if loaded != [(cell.cores, cell.batch)] or runtime.opened is None:
+            load()
         run = partial(runtime.run, inputs, threads=cell.threads, outputs=False)
         if plan.loops is not None:
             before = Reading.of(look())
@@ -57,20 +70,41 @@ def measure_on(
             return CellTimes(result.wall_us, before, after, result.elapsed_us or None)
         first = run(loops=max(plan.warmup, 1))
         before = Reading.of(look())
-        times, elapsed = _run_for(run, (plan.seconds or 0.0) * 1e6, cell.threads, first.wall_us)
+
+        def go_on(times: Sequence[float], elapsed: float) -> bool:
+            if told is not None:
+                so_far = CellTimes(times, before, Reading.of(look()), elapsed)
+                if told(cell, so_far):
+                    load()
+            return not enough()
+
+        most = _PART_US if told is not None and opened_once(runtime) else None
+        duration = (plan.seconds or 0.0) * 1e6
+        times, elapsed = _run_for(run, duration, cell.threads, first.wall_us, go_on, most)
         after = Reading.of(look())
         return CellTimes(times, before, after, elapsed)
 
     return measure
 
 
+def opened_once(runtime: BoardRuntime) -> bool:
+    """Whether parts of a run cost nothing: a board of generation 1 loads the model for each."""
+    return runtime.opened is not None and runtime.opened.generation != 1
+
+
 def _run_for(
-    run: Callable[..., RunResult], duration: float, threads: int, warmup: Sequence[float]
+    run: Callable[..., RunResult],
+    duration: float,
+    threads: int,
+    warmup: Sequence[float],
+    go_on: Callable[[Sequence[float], float], bool],
+    most: float | None,
 ) -> tuple[list[float], float]:
     """Run for so many microseconds of the board's clock; its times, and how long it was.
 
     In parts, short ones first: what a run takes is learned by them, as few runs to warm up are
-    faster or slower than most. A board that becomes slower overruns by one part.
+    faster or slower than most. A board that becomes slower overruns by one part. ``go_on`` is shown
+    the times after each, and may end it; ``most`` is the longest part.
     """
     times: list[float] = []
     elapsed, part = 0.0, _FIRST_PART_US
@@ -81,7 +115,9 @@ def _run_for(
         times += result.wall_us
         took = max(result.elapsed_us, sum(result.wall_us) / threads, 1.0)
         elapsed += took
-        part = min(2 * part, max(_PART_US, duration / _MOST_PARTS))
+        if not go_on(times, elapsed):
+            break
+        part = min(2 * part, most or max(_PART_US, duration / _MOST_PARTS))
         last, all_of_them = took / max(len(result.wall_us), 1), elapsed / max(len(times), 1)
         usual = [threads * max(last, all_of_them)]
     return times, elapsed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from engine.base.errors import (
@@ -23,21 +23,39 @@ from engine.devices.board.tensors import BoardInput, zero_input
 from engine.devices.connected import BoardStages, connected
 from engine.devices.measure.benchmark import (
     BenchmarkPlan,
+    Cell,
     CellResult,
+    CellTimes,
+    cell_result,
     plan_benchmark,
     run_benchmark,
 )
 from engine.devices.measure.benchmark_runs import fix_clocks_of, measure_on, state_by_agent
+from engine.devices.measure.conditions import changes
 from engine.devices.measure.history import save_run
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
 from engine.devices.measure.measured import memory_of
 from engine.devices.measure.measured_run import MeasuredRun
+from engine.devices.measure.timings import percentile
 from engine.devices.model_source import ModelSource
-from engine.wire.devices import BoardAnswer, BoardMemory, MeasuredPoint, Performance, PerfParams
+from engine.wire.devices import (
+    PERF_LOOK,
+    BoardAnswer,
+    BoardMemory,
+    LayerTime,
+    MeasuredPoint,
+    PerfLook,
+    Performance,
+    PerfParams,
+)
 from engine.wire.measured import Conditions
 
 _CONNECT, _SEND = "Connect", "Send the model"
 _MEASURE, _LAYERS = "Measure", "Time the layers"
+_LAYERS_US = 5e6
+"""Of a measurement between two timings of the layers, which are runs of their own."""
+_LOOKED_AT = 20_000
+"""Times of which a look has the percentiles."""
 
 
 def measure_performance(params: PerfParams, source: ModelSource, reporter: Reporter) -> Performance:
@@ -88,25 +106,37 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
             notes += fix_clocks_of(runtime, chip)
         inputs = _inputs(opened)
         look = partial(state_by_agent, runtime, chip)
-        measure = measure_on(runtime, {1: (model, inputs), **measured}, look)
+        head_now = board.head(opened)
+        live = _Live(
+            partial(time_layers, runtime, model, inputs) if params.layers else None,
+            head_now,
+            source,
+            reporter,
+        )
+        measure = measure_on(
+            runtime, {1: (model, inputs), **measured}, look, live.tell, reporter.finish_requested
+        )
         cells: list[CellResult] = []
         text = None
         try:
             with stages.stage(_MEASURE) as stage:
                 for result in run_benchmark(plan, measure):
                     cells.append(result)
+                    live.so_far = None
                     reporter.emit(Progress(stage, len(cells), len(plan.cells), str(result.cell)))
+                    if reporter.finish_requested():
+                        notes.append("It was ended before its time.")
+                        break
                 _require_times(cells)
             if params.layers:
                 with stages.stage(_LAYERS):
                     text = time_layers(runtime, model, inputs, warmup=params.warmup)
         except (DeviceError, JobCancelledError) as error:
+            if live.so_far is not None:
+                cells.append(cell_result(*live.so_far))
             if any(cell.timings for cell in cells):
                 early = board.head(opened, *notes, f"It ended early: {error.what}")
-                file, memory = opened.file, memory_of(opened)[0]
-                _keep(early, file, source, cells, LayerTimes(), reporter, memory)
-                summary = f"{len(cells)} of {len(plan.cells)} points were measured and are kept"
-                reporter.emit(LogLine(f"{summary}: see perf history.", "warning"))
+                _keep_early(early, opened, source, cells, len(plan.cells), reporter)
             raise
         if params.fix_clocks:
             runtime.restore_clocks()
@@ -115,6 +145,61 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
     return kept_performance(
         head, opened.file, source, plan, cells, table, reporter, memory_of(opened)
     )
+
+
+class _Live:
+    """Tells of a measurement while it goes on, and times the layers between its parts.
+
+    Attributes:
+        so_far: the point that is being measured, and its times; None between points.
+    """
+
+    def __init__(
+        self,
+        time_them: Callable[[], str] | None,
+        head: BoardAnswer,
+        source: ModelSource,
+        reporter: Reporter,
+    ) -> None:
+        self._time_them, self._head, self._reporter = time_them, head, reporter
+        self._layers, self._told = cache(source.layers), source.told
+        self._next = 0.0
+        self._last = (0, 0.0)
+        self.so_far: tuple[Cell, CellTimes] | None = None
+
+    def tell(self, cell: Cell, found: CellTimes) -> bool:
+        """Tell a look; whether the layers were timed, for which the model is loaded anew."""
+        count, elapsed = len(found.times), found.elapsed or 0.0
+        if self.so_far is None:
+            self._last, self._next = (0, 0.0), 0.0
+        self.so_far = cell, found
+        self._reporter.check_cancelled()
+        rows: tuple[LayerTime, ...] = ()
+        again = self._time_them is not None and elapsed >= self._next
+        if again and self._time_them is not None:
+            self._next = elapsed + _LAYERS_US
+            rows = read_layer_times(self._time_them(), self._layers, self._told).rows
+        since = count - self._last[0], max(elapsed - self._last[1], 1.0)
+        self._last = count, elapsed
+        times = sorted(found.times[-_LOOKED_AT:])
+        median, p90, p99 = (percentile(times, share) for share in (50, 90, 99))
+        look = PerfLook(
+            **vars(self._head),
+            at=round(elapsed / 1e6, 3),
+            cores=cell.cores,
+            threads=cell.threads,
+            count=count,
+            frames_per_second=since[0] * cell.batch * 1e6 / since[1],
+            median=median,
+            p90=p90,
+            p99=p99,
+            clocks=dict(found.after.clocks),
+            celsius=dict(found.after.celsius),
+            throttled=changes(found.before, found.after)[0],
+            layers=rows,
+        )
+        self._reporter.emit(PERF_LOOK.event(look))
+        return again
 
 
 def kept_performance(
@@ -201,6 +286,20 @@ def _point(result: CellResult) -> MeasuredPoint:
         result.notes,
         batch=cell.batch,
     )
+
+
+def _keep_early(
+    head: BoardAnswer,
+    opened: OpenModel,
+    source: ModelSource,
+    cells: Sequence[CellResult],
+    planned: int,
+    reporter: Reporter,
+) -> None:
+    """Keep what a run had measured when it ended."""
+    _keep(head, opened.file, source, cells, LayerTimes(), reporter, memory_of(opened)[0])
+    summary = f"{len(cells)} of {planned} points were measured and are kept"
+    reporter.emit(LogLine(f"{summary}: see perf history.", "warning"))
 
 
 def _keep(

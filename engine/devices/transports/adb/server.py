@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -9,6 +10,7 @@ import subprocess
 from dataclasses import dataclass
 
 from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from engine.base.text import sanitize
 from engine.devices.loopback import Entry, is_loopback, listeners, user
 from engine.devices.transports.adb.link import Deadline, Link, RefusedError
 from engine.devices.transports.adb.states import Attached, attached, refusal
@@ -186,6 +188,25 @@ class AdbServer:
             return attached(self.ask("host:devices-l", deadline))
         except RefusedError as error:
             raise refusal("of this list", str(error)) from error
+
+    def join(self, address: str, deadline: Deadline) -> None:
+        """Connect to a board on the network, as ``adb connect`` does.
+
+        Raises:
+            DeviceError: there is no server, or no board answers there.
+        """
+        answer = self.ask(f"host:connect:{address}", deadline)
+        if not answer.startswith(("connected to", "already connected")):
+            raise DeviceError(
+                f"No board answers at {address}.",
+                cause=f"The adb server says: {sanitize(answer, 200)}.",
+                remedy="Turn on adb over the network there (port 5555), and look at the address.",
+            )
+
+    def leave(self, address: str, deadline: Deadline) -> None:
+        """Let a board on the network go, as ``adb disconnect`` does; one that has gone is fine."""
+        with contextlib.suppress(DeviceError, RefusedError):
+            self.ask(f"host:disconnect:{address}", deadline)
 
     def _gone(self) -> DeviceLostError:
         return DeviceLostError(
