@@ -18,6 +18,7 @@ from rknntui.opener import Opener
 from rknntui.output import Output
 from rknntui.session import kept
 from rknntui.session.kept import Drafts, drafts_folder
+from rknntui.session.layers import read_table
 from rknntui.session.messages import (
     JobChanged,
     KeysChanged,
@@ -25,8 +26,6 @@ from rknntui.session.messages import (
     StepsChanged,
     WorkerChanged,
 )
-from rknntui.session.layers import read_table
-from rknntui.session.messages import JobChanged, KeysChanged, ProblemsChanged, WorkerChanged
 from rknntui.session.state import Session
 from rknntui.starting import Starting
 from rknntui.stopping import Stopping
