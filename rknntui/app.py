@@ -12,7 +12,7 @@ from textual.containers import Container
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, Theming, theme_files
 from rknntui.compat import QuietCrashApp
-from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings, key_text, with_keys
+from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings, with_keys
 from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
@@ -154,18 +154,9 @@ class Workbench(QuietCrashApp):
         """The name of the file that is being opened; empty where none is."""
         return self.session.opening
 
-    def tabs(self) -> list[tuple[str, str, str, str, str]]:
-        """(name, key, title, short title, mark) of each workspace; the mark says without colour
-        what waits.
-        """
-        marks = {
-            "recipe": "!" if self.session.all_problems else "",
-            "builds": "*" if self.session.running else "",
-        }
-        return [
-            (name, key_text(f"go.{name}"), place.title, place.brief, marks.get(name, ""))
-            for name, place in WORKSPACES.items()
-        ]
+    def time_left(self, job: JobView) -> str:
+        """How long a job still takes, as ``0:04``; empty while that is not known."""
+        return ""
 
     async def show(self, name: str) -> None:
         """Show a workspace, composing it on the first visit."""
@@ -297,8 +288,11 @@ class Workbench(QuietCrashApp):
         self.do(self.opener.open(path))
 
     def start_job(self, method: Task[P, R], params: P, title: str) -> None:
-        """Start a long action; it waits in the worker while another one runs."""
-        self.do(self.bridge.submit(method, params, title))
+        """Start a long action; it waits in the worker while another one runs. Where the target
+        does not fit it, the first start is a question, the second a yes.
+        """
+        if not self.starting.asks(method.name, params):
+            self.do(self.bridge.submit(method, params, title))
 
     def copy(self, text: str) -> None:
         """Copy a text by the terminal, or into a file when it is too long for that."""

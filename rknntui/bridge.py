@@ -156,6 +156,7 @@ class Bridge:
             self._set_state("lost", place)
             raise
         self._set_state("ready", place)
+        self._session.answered(answer)
         return answer
 
     def stop_queries(self) -> bool:
@@ -224,6 +225,7 @@ class Bridge:
                 if waiting is None:
                     waiting = loop.call_later(TELL_SECONDS, tell)
             result = read_record(view.method, await job.result())
+            self._session.answered(result)
         except JobCancelledError as error:
             view.state, view.error = "cancelled", error.to_dict()
         except EngineError as error:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
+from rknntui.keys.actions import with_keys
 from rknntui.links import GoToDeploy, GoToOption
+from rknntui.session.target import mismatches
 
 if TYPE_CHECKING:
     from rknntui.shell import Shell
+
+ANSWER_SECONDS = 15.0
+"""Starting again within so long is a yes to what was asked."""
 
 
 class Starting:
@@ -20,6 +26,27 @@ class Starting:
     def __init__(self, app: Shell) -> None:
         self._app = app
         self._checking = False
+        self._asked: tuple[str, float] = "", 0.0
+
+    def asks(self, method: str, params: object) -> bool:
+        """Ask, in one line, whether a job starts that the target does not fit; whether it waits
+        for the answer, which is to start it again.
+        """
+        session = self._app.session
+        known = mismatches(session)
+        if getattr(params, "device", session.board) != session.board:
+            known = tuple(one for one in known if one.kind != "board")
+        told = next((one for one in known if method in one.stops), None)
+        if told is None:
+            return False
+        question, before, now = f"{method} {told.what}", self._asked, time.monotonic()
+        self._asked = question, now
+        if question == before[0] and now - before[1] < ANSWER_SECONDS:
+            self._asked = "", 0.0
+            return False
+        text = with_keys(f"{told.short} ({{{told.action}}} mends it, again starts it)")
+        self._app.notify(text, severity="warning", timeout=ANSWER_SECONDS, markup=False)
+        return True
 
     def disabled_reason(self, method: str) -> str:
         """Why ``build`` or ``compile`` cannot start now, keys as in texts; empty when it can."""

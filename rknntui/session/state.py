@@ -27,6 +27,7 @@ from rknntui.session.messages import (
     StepsChanged,
     TargetChanged,
 )
+from rknntui.session.target import learn
 
 if TYPE_CHECKING:
     from engine import Finding
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from engine.wire.devices import Device, Listing
     from engine.wire.method import Task
     from engine.wire.model import ModelView, Tensor
+    from engine.wire.vendor import ToolkitEnvironment
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -76,6 +78,8 @@ class Session:
         board: id of the board that is used, as ``adb:SERIAL``; None where none was chosen.
         compiled: path of the compiled ``.rknn`` that boards run; None where there is none.
         layers: what is known of the layers, shared by all views.
+        board_chips: id of a board -> its chip, of those that told it.
+        toolkits: of the vendor, as the last answer told; None before one.
         estimates: of all chips, without their layers; None before an answer.
         opening: name of the file that is being opened; empty where none is.
         asked: what is asked in the background, by the name of its step: empty text while it is
@@ -105,6 +109,8 @@ class Session:
         self.board: str | None = None
         self.compiled: str | None = None
         self.layers = KnownLayers(publish)
+        self.board_chips: dict[str, str] = {}
+        self.toolkits: tuple[ToolkitEnvironment, ...] | None = None
         self.estimates: Estimates | None = None
         self.opening = ""
         self.asked: dict[str, str] = {}
@@ -461,6 +467,11 @@ class Session:
             self.board = board
             self._publish(TargetChanged())
 
+    def answered(self, answer: object) -> None:
+        """The worker answered: take what it tells of boards and toolkits."""
+        if learn(self, answer):
+            self._publish(TargetChanged())
+
     @property
     def chip(self) -> str:
         """The chip that the recipe is for."""
@@ -486,6 +497,9 @@ class Session:
         self.board = board if isinstance(board, str) else None
         known = named if isinstance(named, list) else []
         self.ssh_boards = tuple(address for address in known if isinstance(address, str))
+        chips = state.get("board_chips")
+        for name, chip in (chips if isinstance(chips, dict) else {}).items():
+            self.board_chips[str(name)] = str(chip)
 
     # -- what the next start shows -----------------------------------------------------------------
 
@@ -499,6 +513,7 @@ class Session:
             "built": self.built,
             "board": self.board,
             "ssh_boards": list(self.ssh_boards),
+            "board_chips": self.board_chips,
             "undo": self._undo[-STEPS:],
             "when": round(time.time()),
         }

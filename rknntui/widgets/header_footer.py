@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -10,8 +10,11 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from engine import sanitize
-from rknntui.keys.actions import REGISTRY
-from rknntui.widgets.strips import Line, Painted, cells, fit
+from rknntui.keys.actions import REGISTRY, key_text
+from rknntui.session.steps import STYLES, steps
+from rknntui.session.target import mismatches, toolkit_of
+from rknntui.widgets.strips import Line, Painted, cells, shorten
+from rknntui.workspaces import WORKSPACES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,19 +22,18 @@ if TYPE_CHECKING:
     from textual import events
     from textual.screen import Screen
 
+    from rknntui.session.state import Session
     from rknntui.shell import Shell
 
-_BRAND: Line = [(" RKNN TUI ", "head")]
 KEYS_AT_80 = 8
 _ROOMY = 100
 """Cells from which on the line of keys has room for more than the most needed."""
 _ALSO = ("app.open", "app.undo", "app.quit")
 """Keys of the workbench that are shown there."""
-TAB_SHORT = 4
 
 
 class TopBar(Painted):
-    """Line 1: model, recipe and job. Line 2: the workspaces with their keys."""
+    """Line 1: what is open, the target, the job. Line 2: the steps with their states."""
 
     DEFAULT_CSS = """
     TopBar { dock: top; height: 2; background: $surface; color: $foreground; }
@@ -42,11 +44,12 @@ class TopBar(Painted):
         self._tabs: list[tuple[int, int, str]] = []
         self._drawn: list[Line] = [[], []]
         self._notices: list[tuple[str, str]] = []
+        self._target: tuple[int, int] = (0, 0)
 
     def tell(self, text: str, style: str, seconds: float) -> bool:
         """Show a notice in the first line for so long; False where there is no room for it."""
         text = sanitize(text)
-        if not self.display or cells([(text, "")]) > self._notice_room():
+        if not self.display or cells([(text, "")]) > self.size.width - 2:
             return False
         notice = (text, style)
         self._notices.append(notice)
@@ -58,15 +61,12 @@ class TopBar(Painted):
         self._notices.remove(notice)
         self.update()
 
-    def _notice_room(self) -> int:
-        return self.size.width - cells(_BRAND) - cells(self._job()) - 4
-
-    def _noticed(self) -> Line:
+    def _noticed(self, room: int) -> Line:
         """The notices, the newest last; older ones as long as there is room."""
         line: Line = []
         for text, style in reversed(self._notices):
             part: Line = [(text, style), *([("  ·  ", "dim")] if line else [])]
-            if cells([*part, *line]) > self._notice_room():
+            if line and cells([*part, *line]) > room:
                 break
             line = [*part, *line]
         return line
@@ -90,85 +90,177 @@ class TopBar(Painted):
         return self.paint(line, width)
 
     def _status(self, width: int) -> Line:
-        session = self.workbench.session
-        right = self._job()
-        noticed = self._noticed()
-        left: Line = list(_BRAND)
-        if session.path:
-            name = sanitize(session.path.rsplit("/", 1)[-1], 80)
-            left += [(" ", ""), (name, "accent")]
-        if session.recipe_path and session.recipe_path != session.path:
-            left += [("  ", ""), (sanitize(session.recipe_path.rsplit("/", 1)[-1], 60), "")]
-        if session.path and session.dirty:
-            left.append((" *", "warn"))
-        if noticed:
-            whole = [*left, ("  ", ""), *noticed]
-            left = whole if cells([*whole, *right]) < width - 2 else [*_BRAND, (" ", ""), *noticed]
-        gap = width - cells(left) - cells(right) - 1
-        if gap < 1:
-            text = fit("".join(t for t, _ in left), max(0, width - cells(right) - 2))
-            left, gap = [(text, "")], 1
-        return [*left, (" " * gap, ""), *right, (" ", "")]
+        """Name, target and job; a notice takes the place of what it has no room beside."""
+        name, self._target = self._opened(), (0, 0)
+        forms = [(name, target, job) for job in self._job() for target in self._targets()]
+        if self._notices:
+            beside = [(name, job) for job in self._job()] + [([], job) for job in self._job()]
+            forms = [
+                (n, self._noticed(width - cells(n) - cells(job) - 6), job) for n, job in beside
+            ]
+            forms.append(([], self._noticed(width), []))
+        for left, middle, right in forms:
+            used = cells(left) + cells(middle) + cells(right) + 2
+            if used + (3 if middle and left else 0) + (1 if right else 0) <= width:
+                break
+        else:  # not even that: the name gives way
+            text = "".join(text for text, _ in name).strip()
+            left = [(f" {shorten(text, max(0, width - cells(middle) - cells(right) - 6))}", "")]
+        start = cells(left) + 3 if left else 1
+        if middle and not self._notices:
+            self._target = start, start + cells(middle)
+        whole: Line = [*left, (" " * (start - cells(left)), ""), *middle]
+        return [*whole, (" " * max(1, width - cells(whole) - cells(right) - 1), ""), *right]
 
-    def _job(self) -> Line:
+    def _opened(self) -> Line:
+        """What is open, and how many options were changed since it was saved."""
+        session = self.workbench.session
+        path = session.recipe_path or session.path
+        if not path:
+            return [(" RKNN TUI", "head")]
+        line: Line = [(" ", ""), (sanitize(path.rsplit("/", 1)[-1], 80), "accent")]
+        now, saved = session.recipe, session.saved
+        if changed := sum(now.get(name) != saved.get(name) for name in {*now, *saved}):
+            line.append((f" ●{changed}", "warn"))
+        return line
+
+    def _targets(self) -> list[Line]:
+        """The target: whole, then with less of it."""
+        session = self.workbench.session
+        if session.model is None and not session.board:
+            return [[]]
+        wrong = {one.kind for one in mismatches(session)}
+        chip: Line = [(session.chip or "no chip", "" if session.chip else "dim")]
+        toolkit, board = toolkit_of(session), sanitize(session.board or "", 40)
+        made: Line = []
+        if "toolkit" in wrong:
+            made = [(" · ", "dim"), ("no toolkit !", "warn")]
+        elif toolkit is not None:
+            made = [(" · ", "dim"), (f"toolkit {toolkit.version or toolkit.name}", "")]
+        there: Line = []
+        if board:
+            sign, style = ("!", "warn") if "board" in wrong else ("", "")
+            device = session.device
+            if not sign and device is not None:
+                sign, style = ("✓", "good") if device.usable else ("✗", "bad")
+            there = [(" · ", "dim"), (board, ""), (f" {sign}" if sign else "", style)]
+        if "compiled" in wrong:
+            there += [(" · ", "dim"), ("compiled !", "warn")]
+        short = [*chip, (" !", "warn")] if wrong - {"build"} else chip
+        return [[*chip, *made, *there], [*chip, *there], short]
+
+    def _job(self) -> list[Line]:
+        """What runs, whole and shorter."""
         session, worker = self.workbench.session, self.workbench.bridge.state
         job = session.running
         if job is not None:
-            stage = job.stage
-            name = f" {stage.title.lower()}" if stage else " waiting"
-            state = "stopping" if job.cancelling else f"{job.fraction:4.0%}"
-            return [(f"{job.method}{name} {state}", "accent")]
+            name = job.method.replace(".", " ")
+            stage = f" {job.stage.title.lower()}" if job.stage else " waiting"
+            state = "stopping" if job.cancelling else f"{job.fraction:.0%}"
+            left = self.workbench.time_left(job)
+            left = f" · {left} left" if left else ""
+            waits = sum(j.running and not j.background for j in session.jobs.values()) - 1
+            more = f" +{waits}" if waits > 0 else ""
+            words = (f"{name}{stage} {state}{left}{more}", f"{name} {state}{left}{more}", state)
+            return [[(text, "accent")] for text in words]
         if worker == "lost":
-            return [("engine stopped", "bad")]
+            return [[("engine stopped", "bad")]]
         if worker == "starting":
-            return [("engine starting", "dim")]
+            return [[("engine starting", "dim")]]
         if opening := self.workbench.opening:
-            return [(f"opening {sanitize(opening, 40)}", "accent")]
-        return [("idle", "dim")]
+            return [[(f"opening {sanitize(opening, 40)}", "accent")], [("opening", "accent")]]
+        return [[("idle", "dim")]]
 
     def _tab_line(self, width: int) -> Line:
-        tabs = self.workbench.tabs()
-        whole = [(key, title, mark) for _, key, title, _, mark in tabs]
-        brief = [(key, short, mark) for _, key, _, short, mark in tabs]
-        titles, gap = _tab_form(whole, brief, width)
+        tabs = step_tabs(self.workbench.session)
         line: Line = []
         self._tabs = []
         x = 0
-        for (name, key, _, _, mark), title in zip(tabs, titles, strict=True):
-            text = f"{title}{mark}{gap}"
-            style = "tab" if name == self.workbench.current else ""
-            line += [(f" {key} ", style or "key"), (text, style)]
-            end = x + len(text) + len(key) + 2
-            self._tabs.append((x, end, name))
+        for tab, (title, said, gap) in zip(tabs, _tab_form(tabs, width), strict=True):
+            here = tab.name == self.workbench.current
+            parts: Line = [(f" {tab.key} ", "key"), (title, ""), (said, tab.style), (gap, "")]
+            line += [(text, "tab" if here else style) for text, style in parts]
+            end = x + cells(parts)
+            self._tabs.append((x, end, tab.name))
             x = end
         return line
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Show the step under the pointer, or what the target is."""
         for start, end, name in self._tabs:
             if event.y == 1 and start <= event.x < end:
                 self.app.call_later(self.workbench.show, name)
+        if event.y == 0 and self._target[0] <= event.x < self._target[1]:
+            await self.app.run_action("target")
 
 
-_Tab = tuple[str, str, str]
-"""Key, title and mark of a tab."""
+@dataclass(frozen=True)
+class Tab:
+    """A workspace in the line of steps: its key, titles, and the state of its step."""
+
+    name: str
+    key: str
+    title: str
+    brief: str
+    sign: str = ""
+    figure: str = ""
+    style: str = ""
 
 
-def _tab_form(whole: list[_Tab], brief: list[_Tab], width: int) -> tuple[list[str], str]:
-    """(titles, what follows each): the widest form in which all tabs fit.
+_SHOWS = {"model": ("model",), "recipe": ("config", "dataset"), "layers": ("build", "accuracy"),
+          "chips": ("compile", "estimate"), "bench": ("board",), "result": ("result",)}  # fmt: skip
+"""Workspace -> its steps; the last one has the figure, unless one before it is to be told first."""
+_TOLD = ("running", "failed", "loading", "stale")
+"""States that are told before those of other steps."""
 
-    Args:
-        whole: the tabs with their titles.
-        brief: the same with their short titles.
-        width: cells of the line.
-    """
-    forms = [(whole, 99, " "), (whole, 99, ""), (brief, 99, " "), (brief, 99, "")]
-    forms += [(brief, TAB_SHORT, " "), *((brief, size, "") for size in range(TAB_SHORT, -1, -1))]
-    for tabs, size, gap in forms:
-        cut = [title[:size] for _, title, _ in tabs]
-        used = sum(len(key) + 2 + len(mark) + len(gap) for key, _, mark in tabs)
-        if used + sum(map(len, cut)) <= width:
-            return cut, gap
-    return [""] * len(whole), ""
+
+def step_tabs(session: Session) -> list[Tab]:
+    """All workspaces in their order, with what their steps say."""
+    known = {step.name: step for step in steps(session)}
+    tabs = []
+    for name, place in WORKSPACES.items():
+        own = [known[step] for step in _SHOWS.get(name, ())]
+        tab = Tab(name, key_text(f"go.{name}"), place.title, place.brief)
+        if own:
+            shown = next((step for state in _TOLD for step in own if step.state == state), own[-1])
+            figure = shown.figure or own[-1].figure
+            if name == "recipe":
+                figure = own[0].figure
+            elif name == "model":
+                figure = shown.figure
+            tab = replace(tab, sign=shown.sign, figure=figure, style=STYLES[shown.state])
+        elif name == "builds" and (
+            builds := sum(j.method == "build" for j in session.jobs.values())
+        ):
+            tab = replace(tab, figure=str(builds))
+        tabs.append(tab)
+    return tabs
+
+
+_Form = tuple[str, str, str]
+_LESS = ("model", "result", "builds", "recipe", "bench", "chips", "layers")
+"""Whose figures go first where there is no room."""
+
+
+def _tab_form(tabs: Sequence[Tab], width: int) -> list[_Form]:
+    """(title, sign and figure, gap) of each: figures go first, then words shorten, signs stay."""
+
+    def form(without: Sequence[str], size: int, brief: bool, gap: str) -> list[_Form]:
+        made: list[_Form] = []
+        for tab in tabs:
+            said = f"{tab.sign}{'' if tab.name in without else tab.figure}"
+            title = (tab.brief if brief else tab.title)[:size]
+            made.append((title, f" {said}" if said and not brief else said, gap))
+        return made
+
+    forms = [form(_LESS[:count], 99, False, " ") for count in range(len(_LESS) + 1)]
+    forms += [form(_LESS, 99, True, " "), form(_LESS, 99, True, "")]
+    forms += [form(_LESS, size, True, "") for size in range(5, -1, -1)]
+    keys = sum(len(tab.key) + 2 for tab in tabs)
+    for made in forms:
+        if keys + sum(cells([(text, "") for text in parts]) for parts in made) <= width:
+            break
+    return made
 
 
 class KeyBar(Painted):
