@@ -17,6 +17,7 @@ from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
 from rknntui.session import kept
+from rknntui.session.background import Background
 from rknntui.session.kept import Drafts, drafts_folder
 from rknntui.session.layers import read_table
 from rknntui.session.messages import (
@@ -31,7 +32,7 @@ from rknntui.starting import Starting
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
 from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar
-from rknntui.workspaces import WORKSPACES, load
+from rknntui.workspaces import FIRST, WORKSPACES, load
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.message import Message
     from textual.notifications import SeverityLevel
+    from textual.worker import WorkType
 
     from engine.wire.method import Task
     from rknntui.screens.base.workspace import Workspace
@@ -95,12 +97,16 @@ class Workbench(QuietCrashApp):
         self._switching = asyncio.Lock()
         self.leaving = False
         self.session = Session(self.publish, Drafts(drafts_folder() if state_kept else None))
-        self.session.restore_boards(self._state)
+        self.session.restore(self._state)
+        named = path or (recipe or {}).get("model") or self._state.get("path")
+        self.session.opening = str(named or "").rpartition("/")[2]
         self.bridge = Bridge(self.session, self.publish, self.show_error)
-        self.current = "model"
+        self.current = FIRST
         self.visited: dict[str, Workspace] = {}
         self.memory = kept.opened_groups(self._state)
         self.opener = Opener(self)
+        self.background = Background(self.session, self.bridge)
+        self.background.enabled = self._state.get("background") is not False
         self.output = Output(self, self.show_error)
         self.starting = Starting(self)
         self.stopping = Stopping(self, self.session, self.bridge, self.leave)
@@ -121,8 +127,8 @@ class Workbench(QuietCrashApp):
         if not self.is_headless:
             self._guard.watch(asyncio.get_running_loop())
         path, recipe, _ = self._first
-        name = "model" if path or recipe else str(self._state.get("workspace"))
-        await self.show(name if name in WORKSPACES else "model")
+        name = FIRST if path or recipe else str(self._state.get("workspace"))
+        await self.show(name if name in WORKSPACES else FIRST)
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
@@ -259,6 +265,10 @@ class Workbench(QuietCrashApp):
         """Tell the end of a job; a failure has its dialog."""
         self.show_state()
         job = self.session.jobs.get(message.job)
+        if job is None or not job.background:
+            self.ask_in_background()
+        else:
+            self.background.ended(job)
         if job is not None and message.state != "failed" and not job.quiet:
             level: Literal["information", "warning"] = "warning"
             if message.state == "done":
@@ -271,13 +281,22 @@ class Workbench(QuietCrashApp):
 
     def on_model_opened(self) -> None:
         self.opener.forget_changes()
+        self.background.forget()
         self.show_state()
         self.save_state()
+        self.ask_in_background()
 
     def on_recipe_changed(self) -> None:
         """The files to watch may be others now."""
         self.show_state()
         self.opener.follow()
+        self.ask_in_background()
+
+    def ask_in_background(self) -> None:
+        """Ask what the steps still lack."""
+        # not a coroutine: one that is replaced before it starts would never be awaited
+        work: WorkType[None] = self.background.work
+        self.run_worker(work, group="background", exclusive=True)
 
     def on_source_changed(self, message: SourceChanged) -> None:
         """Offer to read it again."""
@@ -286,6 +305,17 @@ class Workbench(QuietCrashApp):
     def open_path(self, path: str) -> None:
         """Open a model, recipe or container."""
         self.do(self.opener.open(path))
+
+    def open_demo(self) -> None:
+        """Open the demo model with its samples; the demo is built where it was not yet."""
+        from rknntui.demo import demo_recipe
+
+        async def opened() -> None:
+            await self.opener.open_first(None, demo_recipe(), None, {})
+            if self.session.summary is None:
+                self.build()
+
+        self.do(opened())
 
     def start_job(self, method: Task[P, R], params: P, title: str) -> None:
         """Start a long action; it waits in the worker while another one runs. Where the target
@@ -380,7 +410,7 @@ class Workbench(QuietCrashApp):
     def _open_chosen(self, path: str | None) -> None:
         if path:
             self.open_path(path)
-            self.call_later(self.show, "model")
+            self.call_later(self.show, FIRST)
 
     def action_build(self) -> None:
         """Check the recipe and build it, from wherever the user is."""
@@ -474,7 +504,8 @@ class Workbench(QuietCrashApp):
         if self._state_kept:
             theme = self.theming.remembered
             state = {"workspace": self.current, "theme": theme, "views": self.memory}
-            kept.save_state({**state, **self.session.to_json()})
+            asked = {"background": self.background.enabled}
+            kept.save_state({**state, **asked, **self.session.to_json()})
 
     def _last_words(self) -> None:
         """Before the process is ended the hard way, in a thread of the guard's.

@@ -167,29 +167,44 @@ class Bridge:
     # -- jobs --------------------------------------------------------------------------------------
 
     async def submit(
-        self, method: Task[P, R], params: P, title: str, *, quiet: bool = False
+        self,
+        method: Task[P, R],
+        params: P,
+        title: str,
+        *,
+        quiet: bool = False,
+        background: bool = False,
     ) -> JobView:
         """Start a job; events and end come as messages, an error of the job is reported.
 
-        The end of a ``quiet`` one is for the screen that started it to tell, an error too.
+        The end of a ``quiet`` one is for the screen that started it to tell, an error too. One in
+        the ``background`` ends when the user starts another.
 
         Raises:
             EngineError: it was refused, or there is no worker.
         """
         from engine.wire.codec import encode
 
-        return await self._submit(method.name, encode(params), title, quiet)
+        return await self._submit(method.name, encode(params), title, quiet, background)
 
     async def again(self, record: JobRecord) -> JobView:
         """Start a job of the history again, as it was asked for; otherwise as :meth:`submit`."""
         return await self._submit(record.method, record.params, record.title)
 
     async def _submit(
-        self, method: str, params: JsonObject, title: str, quiet: bool = False
+        self,
+        method: str,
+        params: JsonObject,
+        title: str,
+        quiet: bool = False,
+        background: bool = False,
     ) -> JobView:
         from engine import WorkerError
 
-        place, background = place_of(method), in_background(method)
+        place = place_of(method)
+        if not background and place == MAIN:
+            self.discard_unasked()
+        background = background or in_background(method)
         try:
             worker = await self._get_worker(place)
             job = await worker.submit(method, params)
@@ -257,6 +272,12 @@ class Bridge:
         if job is not None and view is not None and not view.cancelling:
             view.cancelling = True
             job.discard()
+
+    def discard_unasked(self) -> None:
+        """Let the jobs stop that nobody asked for; others wait for nothing then."""
+        for job_id, view in list(self._session.jobs.items()):
+            if view.background and view.running and not in_background(view.method):
+                self.discard(job_id)
 
     def pause(self, job_id: str) -> None:
         """Let a job wait, or go on where it waits."""

@@ -30,7 +30,11 @@ class Place:
         return self.short or self.title
 
 
+FIRST = "overview"
+"""The one that is shown when a file is opened."""
+
 WORKSPACES: dict[str, Place] = {
+    "overview": Place("Overview", "0", "Over", shares=("findings", "every")),
     "model": Place("Model", "1", shares=("findings", "every")),
     "recipe": Place("Recipe", "2", shares=("findings", "every")),
     "dataset": Place("Dataset", "f7", "Data", shares=("table", "findings", "every")),

@@ -38,12 +38,15 @@ if TYPE_CHECKING:
     from engine.wire.method import Task
     from engine.wire.model import ModelView, Tensor
     from engine.wire.vendor import ToolkitEnvironment
+    from rknntui.session.builds import BuildRow
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 JOBS_KEPT = 50
 UNDO_STEPS = 100
+RECENT = 12
+"""Files that were open which are remembered."""
 
 DATASET_DEPENDS = frozenset(
     ("dataset", "dataset_count", "dataset_seed", "model", "mean_values", "std_values")
@@ -80,6 +83,8 @@ class Session:
         layers: what is known of the layers, shared by all views.
         board_chips: id of a board -> its chip, of those that told it.
         toolkits: of the vendor, as the last answer told; None before one.
+        builds: of the open model that are done, the newest first.
+        recent: files that were open, the newest first.
         estimates: of all chips, without their layers; None before an answer.
         opening: name of the file that is being opened; empty where none is.
         asked: what is asked in the background, by the name of its step: empty text while it is
@@ -112,6 +117,8 @@ class Session:
         self.board_chips: dict[str, str] = {}
         self.toolkits: tuple[ToolkitEnvironment, ...] | None = None
         self.estimates: Estimates | None = None
+        self.builds: tuple[BuildRow, ...] = ()
+        self.recent: tuple[str, ...] = ()
         self.opening = ""
         self.asked: dict[str, str] = {}
         self.listing: Listing | None = None
@@ -193,7 +200,8 @@ class Session:
         self.summary = view.summary
         self.built = None
         self.last, self.asked = {}, {}
-        self.estimates = None
+        self.estimates, self.builds = None, ()
+        self.recent = with_recent(self.recent, path)
         self.choose_compiled(None)
         self.layers.forget()
         self._publish(ModelOpened())
@@ -501,6 +509,13 @@ class Session:
         for name, chip in (chips if isinstance(chips, dict) else {}).items():
             self.board_chips[str(name)] = str(chip)
 
+    def restore(self, state: Mapping[str, object]) -> None:
+        """Take what is no file's: the boards of the last run, and the files that were open."""
+        self.restore_boards(state)
+        recent = state.get("recent")
+        paths = recent if isinstance(recent, list) else []
+        self.recent = tuple(path for path in paths if isinstance(path, str))[:RECENT]
+
     # -- what the next start shows -----------------------------------------------------------------
 
     def to_json(self) -> dict[str, object]:
@@ -511,12 +526,18 @@ class Session:
             "saved": self._saved,
             "recipe_path": self.recipe_path,
             "built": self.built,
+            "recent": list(self.recent),
             "board": self.board,
             "ssh_boards": list(self.ssh_boards),
             "board_chips": self.board_chips,
             "undo": self._undo[-STEPS:],
             "when": round(time.time()),
         }
+
+
+def with_recent(recent: tuple[str, ...], path: str) -> tuple[str, ...]:
+    """The files that were open, with this one as the newest."""
+    return (path, *(other for other in recent if other != path))[:RECENT]
 
 
 def _newest(jobs: Iterable[JobView]) -> JobView | None:

@@ -89,6 +89,8 @@ def steps(session: Session) -> tuple[Step, ...]:
 def next_step(session: Session) -> Step:
     """The step that is to be done next; the last one where all are done."""
     by_name = {step.name: step for step in steps(session)}
+    if session.opening:
+        return by_name["model"]
     for name in ("model", "config", "dataset", "build", "estimate", "compile", "board", "result"):
         step = by_name[name]
         if step.action and step.state in ("absent", "stale", "failed", "possible"):
@@ -159,7 +161,7 @@ def _dataset(session: Session) -> Step:
     if not _quantizes(session):
         return Step("dataset", "done", "", "not needed: the recipe does not quantize")
     path = str(session.recipe.get("dataset") or "")
-    choose = "overview.dataset", "choose calibration samples"
+    choose = "overview.samples", "choose calibration samples"
     if not path:
         return Step("dataset", "absent", "", "no calibration samples are chosen", *choose)
     name, facts = sanitize(PurePath(path).name, 60), session.dataset
@@ -171,7 +173,7 @@ def _dataset(session: Session) -> Step:
     if facts.problems:
         many, first = len(facts.problems), facts.problems[0]
         text += f" · {many} cannot be used: {sanitize(first.what, 80)}"
-        return Step("dataset", "failed", str(facts.samples), text, "overview.dataset-problem",
+        return Step("dataset", "failed", str(facts.samples), text, "go.recipe",
                     "show the files")  # fmt: skip
     if facts.findings:
         text += f" · {sanitize(facts.findings[0].what, 100)}"
@@ -227,8 +229,7 @@ def _accuracy(session: Session) -> Step:
         said.append(f"{more} more")
     if scores := _scores(session):
         said.append(scores)
-    over = _count(summary.samples, "sample")
-    text = f"{'  '.join(said)} · {over}, simulated"
+    text = f"{'  '.join(said)} simulated · {_count(summary.samples, 'sample')}"
     show = "go.layers", "show the layers"
     if session.stale:
         return Step("accuracy", "stale", figure, f"{text} · of the build before", *show)
@@ -257,12 +258,12 @@ def _estimate(session: Session) -> Step:
         why = f"{chip} · {sanitize(row.problem, 160)}"
         return Step("estimate", "finding", "no", why, "go.chips", "show the chips")
     fps = f"{RATE.text(row.fps.value)} FPS"
-    text = f"{chip} {fps} ({RATE.text(row.fps.low)}–{RATE.text(row.fps.high)})"
+    text = f"{chip} {fps} ({RATE.text(row.fps.low)}–{RATE.text(row.fps.high)}) estimated"
     if row.memory is not None:
         text += f" · {human_bytes(row.memory.total)}"
     if row.cpu_layers:
         text += f" · {_count(row.cpu_layers, 'layer')} on the CPU"
-    return Step("estimate", "estimated", fps, f"{text}, estimated", "go.chips", "show the chips")
+    return Step("estimate", "estimated", fps, text, "go.chips", "show the chips")
 
 
 def _compile(session: Session) -> Step:

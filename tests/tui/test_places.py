@@ -51,7 +51,7 @@ async def test_texts_and_tabs_follow_the_keymap(own_home: Path) -> None:
     )
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 24)) as pilot:
-        await until(pilot, lambda: "F3  open a model" in screen_text(app), "what opens a model")
+        await until(pilot, lambda: "F3 opens a model" in screen_text(app), "what opens a model")
         assert " F4 Recipe" in screen_text(app)
         await pilot.press("question_mark")
         await until(pilot, lambda: "f12 " in app.screen.query_one("TextRows").text(), "help")

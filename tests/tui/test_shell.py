@@ -98,7 +98,14 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
         assert "app: Undo" in best
         app.session.recipe = {"model": "x.onnx"}
         layer = LayerCoverage("Conv_42", "Conv", integer=True, kernel="QLinearConv")
-        app.session.summary = SimpleNamespace(layers=(layer,))
+        app.session.summary = SimpleNamespace(
+            layers=(layer,),
+            outputs=(),
+            findings=(),
+            quantized=False,
+            float_bytes=1,
+            quantized_bytes=1,
+        )
         found = [str(hit.match_display) async for hit in provider.search("mean")]
         assert "option: mean_values" in found
         found = [str(hit.match_display) async for hit in provider.search("conv_42")]
@@ -118,9 +125,9 @@ async def test_help_names_the_keys_of_the_focus() -> None:
         await pilot.press("question_mark")
         await settle(pilot)
         text = screen_text(app)
-        assert "Help: Model" in text
+        assert "Help: Overview" in text
         assert "In this list" in text
-        assert "Find nodes by name" in app.screen.query_one("TextRows").text()
+        assert "Do the step under the cursor" in app.screen.query_one("TextRows").text()
         assert "Open the workspace Builds." in app.screen.query_one("TextRows").text()
         await pilot.press("escape", keys_of("builds")[0], "f1")
         await settle(pilot)
@@ -203,7 +210,7 @@ async def test_a_dialog_leaves_the_screen_behind_it_to_be_seen(key: str, theme: 
         await until(pilot, lambda: len(app.screen_stack) == 2, "a dialog")
         await settle(pilot)
         lines = screen_text(app).splitlines()
-        assert lines[1].startswith(" 1 Mod"), "the workspaces stand behind it"
+        assert lines[1].startswith(" 0 Ove"), "the workspaces stand behind it"
         assert lines[-1].endswith("Palette "), "and the keys"
 
 
@@ -234,7 +241,7 @@ async def test_a_notice_covers_nothing_and_passes_only_a_long_one_has_a_box() ->
         app.notify("accuracy [0]: done", timeout=0.5)
         await until(pilot, lambda: "accuracy [0]: done" in screen_text(app), "the newest notice")
         assert "done in 0.1 s  ·  accuracy" in screen_text(app).splitlines()[0]
-        await pilot.press(keys_of("builds")[0], "1")
+        await pilot.press(keys_of("builds")[0], "0")
         await settle(pilot)
         assert screen_text(app).splitlines()[1:] == work
         assert not app.screen.query("Toast")
@@ -370,7 +377,8 @@ async def test_the_users_keys_count_and_wrong_ones_are_reported(own_home: Path) 
         assert "slash means both model.search and model.graph." in said
         await pilot.press(keys_of("builds")[0])
         await settle(pilot)
-        assert app.current == "model"
+        assert app.current == "overview"
+        await pilot.press("1")
         app.screen.query_one("#detail").focus()
         await pilot.press("f9")
         await settle(pilot)

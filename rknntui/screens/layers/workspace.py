@@ -175,7 +175,8 @@ class Hybrid(TableWorkspace):
     def on_job_ended(self, message: JobEnded) -> None:
         """Take an effect, a proposal or the end of a search."""
         self.effect.ended(message)
-        if isinstance(message.result, Proposal):
+        job = self.session.jobs.get(message.job)
+        if isinstance(message.result, Proposal) and not (job and job.background):
             self._proposed(message.result)
         elif isinstance(message.result, Analysis):
             self._analysed(message.job, message.result)

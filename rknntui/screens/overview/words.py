@@ -1,0 +1,185 @@
+"""What Overview says: its rows as lines of any width; no number of them is cut."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from engine import gain_text, sanitize
+from engine.wire.formats import ADDED_MS, SIZE
+from rknntui.keys.actions import key_text
+from rknntui.session.steps import STYLES, Step
+from rknntui.widgets.strips import bar, cells, fit, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine import Finding
+    from engine.wire.cost import LayerCost
+    from engine.wire.hybrid import Ranked
+    from rknntui.session.builds import BuildRow
+    from rknntui.session.state import Session
+    from rknntui.widgets.strips import Line
+
+LABELS = {"config": "recipe"}
+"""Names of steps as people read them, where they are others."""
+_NAME = 9
+WORTH_DB = 0.05
+"""A gain below this is not worth a promotion."""
+CHEAP = 0.05
+"""Share of the time that a promotion may add to stand first."""
+_PICTURES = (".jpg", ".jpeg", ".png", ".bmp")
+_LOOKED = 200
+"""Entries of a folder that are looked at for samples."""
+
+
+def step_line(step: Step, width: int, *, lit: bool) -> Line:
+    """A step; the one that is lit says what Enter does. Facts at the end give way first."""
+    name = LABELS.get(step.name, step.name)
+    line: Line = [("▸ " if lit else "  ", "key"), (f"{name:<{_NAME}}", "head" if lit else "")]
+    line += [(f"{step.sign} ", STYLES[step.state])]
+    does: Line = []
+    if lit and step.does:
+        seconds = step.seconds
+        about = "" if seconds is None else f", about {max(1, round(seconds))} s"
+        does = [("  Enter ", "key"), (f"{step.does}{about} ", "")]
+    room = width - cells(line) - cells(does)
+    parts = step.text.split(" · ")
+    while len(parts) > 1 and cell_len(" · ".join(parts)) > room:
+        parts.pop()
+    text = shorten(" · ".join(parts), max(8, room))
+    return [*line, (text.ljust(room - cell_len(text) + len(text)), ""), *does]
+
+
+# -- the panes -------------------------------------------------------------------------------------
+
+
+def worth_promoting(session: Session) -> list[Ranked]:
+    """Layers whose promotion gains, the best gain within 5 % of the time first."""
+    whole = time_of(session)
+
+    def order(row: Ranked) -> tuple[bool, float]:
+        gain = math.inf if row.gain_db is None else row.gain_db
+        return bool(whole and (row.promote_ms or 0) > CHEAP * whole), -gain
+
+    known = (row.proposed for row in session.layers.rows if row.proposed is not None)
+    return sorted((r for r in known if r.gain_db is None or r.gain_db >= WORTH_DB), key=order)
+
+
+def time_of(session: Session) -> float | None:
+    """Milliseconds of an inference of the build on the target's chip, estimated."""
+    return None if session.layers.table is None else session.layers.table.time_ms
+
+
+def promotion_line(row: Ranked, asked: Mapping[str, str], whole: float | None) -> Line:
+    """``Conv_10  ● float16  +3.40 dB  +0.9 %``: its dtype where it is promoted in the recipe."""
+    dtype = asked.get(row.id, "")
+    cost = "" if row.promote_ms is None else f"{ADDED_MS.text(row.promote_ms)} ms"
+    if row.promote_ms is not None and whole:
+        cost = f"{100 * row.promote_ms / whole:+.1f} %"
+    style, sign = ("accent", f"● {dtype}") if dtype else ("", "")
+    return [(row.id, style), (sign, style), (gain_text(row.gain_db), ""), (cost, "")]
+
+
+def slowest(session: Session) -> list[LayerCost]:
+    """Layers on the target's chip, those that take most of the time first."""
+    known = (row.estimated for row in session.layers.of("estimated") if row.estimated is not None)
+    return sorted(known, key=lambda cost: -cost.time_ms)
+
+
+def time_line(cost: LayerCost, whole: float, longest: float, size: int) -> Line:
+    """Name, what bounds it or where it runs, milliseconds, a bar of so many cells, share."""
+    why = cost.target if cost.target != "NPU" else cost.bound
+    return [
+        (cost.id or cost.name, ""),
+        (why, "warn" if cost.target == "CPU" else "dim"),
+        (f"{cost.time_ms:.3f} ms", ""),
+        (bar(cost.time_ms / longest if longest else 0.0, size), "accent"),
+        (f"{100 * cost.time_ms / whole if whole else 0:.0f} %", ""),
+    ]
+
+
+def build_line(row: BuildRow) -> Line:
+    """When, what changed, lowest SQNR of the outputs, size, measured time."""
+    when = time.strftime("%m-%d %H:%M", time.localtime(row.started))
+    if time.time() - row.started < 12 * 3600:
+        when = when[6:]
+    lowest = (
+        "–" if row.lowest is None else "equal" if row.lowest == math.inf else f"{row.lowest:.2f} dB"
+    )
+    size = "" if row.size is None else SIZE.text(row.size)
+    measured = "" if row.median_ms is None else f"{row.median_ms:.2f} ms"
+    what = row.note or row.changes or "first build"
+    return [(f"{when} {sanitize(what, 80)}", ""), (row.score or "", ""), (lowest, ""), (size, ""),
+            (measured, "good")]  # fmt: skip
+
+
+def finding_line(finding: Finding) -> Line:
+    """Sign, where and what; and that a key mends it."""
+    sign, style = {"error": ("✗", "bad"), "warning": ("!", "warn")}.get(
+        finding.severity, ("i", "dim")
+    )
+    where = f"{sanitize(finding.where, 40)}: " if finding.where else ""
+    fix = f"{key_text('overview.apply-remedy')} mends it" if finding.changes else ""
+    return [(f"{sign} {where}{sanitize(finding.what, 300)}", style if sign == "✗" else ""),
+            (fix, "key")]  # fmt: skip
+
+
+def aligned(lines: list[Line], width: int) -> list[Line]:
+    """Rows whose parts stand below each other; the first is as wide as the others leave it."""
+    if not lines:
+        return []
+    widths = [max(cell_len(line[at][0]) for line in lines) for at in range(1, len(lines[0]))]
+    first = max(cell_len(line[0][0]) for line in lines)
+    room = width - sum(size + 2 for size in widths if size)
+    out: list[Line] = []
+    for line in lines:
+        row: Line = [(fit(line[0][0], max(6, min(first, room))), line[0][1])]
+        for (text, style), size in zip(line[1:], widths, strict=True):
+            if size:
+                pad = " " * (size - cell_len(text))
+                row.append(
+                    (
+                        f"  {pad}{text}"
+                        if text[:1].isdigit() or text[:1] in "+-"
+                        else f"  {text}{pad}",
+                        style,
+                    )
+                )
+        out.append(row)
+    return out
+
+
+# -- samples beside a model ------------------------------------------------------------------------
+
+
+def samples_beside(model: str) -> str:
+    """A list or folder of pictures beside a model, or beside its folder; empty where none is."""
+    folder = Path(model).parent
+    for place in (folder, folder.parent):
+        if (listed := place / "dataset.txt").is_file():
+            return str(listed)
+        for inner in _folders(place):
+            if _has_pictures(inner):
+                return str(inner)
+    return str(folder) if _has_pictures(folder) else ""
+
+
+def _folders(place: Path) -> list[Path]:
+    try:
+        inner = [path for path, _ in zip(place.iterdir(), range(_LOOKED), strict=False)]
+        return sorted(path for path in inner if path.is_dir() and not path.name.startswith("."))
+    except OSError:
+        return []
+
+
+def _has_pictures(folder: Path) -> bool:
+    try:
+        inner = zip(folder.iterdir(), range(_LOOKED), strict=False)
+        return any(path.suffix.lower() in _PICTURES for path, _ in inner)
+    except OSError:
+        return False

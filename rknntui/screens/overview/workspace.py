@@ -1,0 +1,472 @@
+"""Workspace Overview: every step with its state, the next one lit, and what is worth knowing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from textual import on
+from textual.containers import Container
+
+from engine import NORMALISATIONS, sanitize
+from engine.wire.codec import Text
+from engine.wire.flags import Flag
+from engine.wire.record import record
+from rknntui.keys.actions import key_text
+from rknntui.keys.commandline import command_for
+from rknntui.links import GoTo, GoToCost, GoToDtype, GoToNode, GoToOption, RunAction
+from rknntui.screens.base.workspace import Workspace
+from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.dialogs.request import Form
+from rknntui.screens.overview import words
+from rknntui.session.promotion import LayerEdits
+from rknntui.session.steps import Step, next_step, steps
+from rknntui.widgets.findings import finding_lines
+from rknntui.widgets.line_list import Rows
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from engine import Finding
+    from engine.wire.hybrid import Ranked
+    from rknntui.widgets.strips import Line
+
+_AS_IT_IS = "as it is"
+
+
+@record
+class Samples:
+    """What calibration reads, and how pixels reach the network."""
+
+    dataset: Annotated[
+        Text, Flag(name="--dataset", help="A dataset.txt, or a folder of pictures.", kind="path")
+    ]
+    values: Annotated[
+        str, Flag(name="--mean-and-std", help="How the model was trained: mean and std of pixels.")
+    ] = _AS_IT_IS
+
+
+SAMPLES = Form("Calibration samples", (Samples,))
+
+
+class Panel(Rows):
+    """A title over rows that stand below each other."""
+
+    head = 1
+
+    def __init__(self, title: str, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._title = title
+        self.items: Sequence[Any] = ()
+        self._lines: Callable[[int], list[Line]] = lambda width: []
+        self._drawn: tuple[int, list[Line]] = (-1, [])
+
+    @property
+    def row_count(self) -> int:
+        return len(self.items)
+
+    @property
+    def item(self) -> Any:
+        """What the row under the cursor is of; None where there is none."""
+        return self.items[self.cursor] if self.cursor < len(self.items) else None
+
+    def show(
+        self, title: str, items: Sequence[Any], lines: Callable[[int], list[Line]], empty: str
+    ) -> None:
+        """Show other rows.
+
+        Args:
+            title: above them.
+            items: what the rows are of.
+            lines: makes all rows for a width.
+            empty: what stands there where there are none.
+        """
+        drawn = lines(self._width)
+        if (title, list(items), drawn) == (self._title, list(self.items), self._drawn[1]) and items:
+            return
+        self._title, self.items, self._lines = title, items, lines
+        self._drawn = (self._width, drawn)
+        self.empty = [[(f" {empty}", "dim")]]
+        self.rows_changed()
+
+    @property
+    def _width(self) -> int:
+        return max(20, self.scrollable_content_region.width - 2)
+
+    def head_line(self, y: int, width: int) -> Line:
+        return [(f" {self._title}", "head")]
+
+    def row_line(self, index: int, width: int) -> Line:
+        if self._drawn[0] != self._width:
+            self._drawn = (self._width, self._lines(self._width))
+        return [(" ", ""), *self._drawn[1][index]]
+
+
+class StepRows(Rows):
+    """The steps, or where to begin; the one that is lit is under the cursor until it is moved."""
+
+    def __init__(self) -> None:
+        super().__init__(id="steps")
+        self.items: tuple[Step, ...] = ()
+        self.lit = ""
+
+    @property
+    def row_count(self) -> int:
+        return len(self.items)
+
+    @property
+    def item(self) -> Step | None:
+        """The step under the cursor."""
+        return self.items[self.cursor] if self.cursor < len(self.items) else None
+
+    def row_line(self, index: int, width: int) -> Line:
+        step = self.items[index]
+        return words.step_line(step, width, lit=step.name == self.lit)
+
+    def show(self, items: tuple[Step, ...], lit: str) -> None:
+        """Show other steps; the cursor follows the one that is lit."""
+        if (items, lit) == (self.items, self.lit):
+            return
+        moved, self.items, self.lit = lit != self.lit, items, lit
+        self.rows_changed()
+        if moved:
+            self.cursor = next((at for at, step in enumerate(items) if step.name == lit), 0)
+
+
+class Overview(Workspace):
+    """The steps on top; promotions, times, findings and builds below."""
+
+    NAME = "overview"
+    HELP = (
+        "Every step from a model to a board with its state: – absent, … loading, ● changed since, "
+        "▶ running, ✓ done, ! finding, ✗ failed, ~ estimated, ○ possible. Enter does the step "
+        "under the cursor, at first the next one. {overview.promote} promotes the layer that "
+        "gains most, {overview.apply-remedy} mends a finding."
+    )
+    FIRST_FOCUS = "#steps"
+    DEFAULT_CSS = """
+    Overview {
+        & #steps { height: auto; max-height: 14; }
+        & #panels { layout: grid; grid-size: 2 2; grid-gutter: 1; height: 1fr; margin-top: 1; }
+        &.-bare #panels { display: none; }
+        &.-bare #steps { height: 1fr; max-height: 100%; }
+    }
+    Screen.-narrow Overview #panels, Screen.-tiny Overview #panels { grid-gutter: 0 1; }
+    """
+
+    def compose(self) -> ComposeResult:
+        yield StepRows()
+        with Container(id="panels"):
+            yield Panel("Promote", id="promote")
+            yield Panel("Time", id="time")
+            yield Panel("Findings", id="findings")
+            yield Panel("Builds", id="builds")
+
+    @property
+    def steps(self) -> StepRows:
+        """The steps."""
+        return self.query_one(StepRows)
+
+    def panel(self, name: str) -> Panel:
+        """A pane, by its id."""
+        return self.query_one(f"#{name}", Panel)
+
+    # -- the session -------------------------------------------------------------------------------
+
+    def update_view(self) -> None:
+        session = self.session
+        begin = session.model is None and not session.opening
+        self.set_class(session.model is None, "-bare")
+        items = self._beginnings() if begin else steps(session)
+        self.steps.show(items, items[0].name if begin else next_step(session).name)
+        if session.model is not None:
+            self._show_promotions()
+            self._show_times()
+            self._show_findings()
+            self._show_builds()
+
+    def _changed(self) -> None:
+        if self.shown:
+            self.update_view()
+            self.screen.refresh_bindings()
+
+    on_steps_changed = on_problems_changed = on_recipe_changed = on_model_opened = _changed
+    on_target_changed = on_layers_changed = on_build_finished = on_result_found = _changed
+    on_job_changed = on_job_ended = _changed
+
+    def on_resize(self) -> None:
+        """Rows of the new width."""
+        self.call_after_refresh(self._changed)
+
+    def _beginnings(self) -> tuple[Step, ...]:
+        """Where to begin when nothing is open."""
+        session = self.session
+        there = [path for path in session.recent if Path(path).is_file()]
+        opens = f"No model is open: {key_text('app.open')} opens a model or a recipe"
+        demo = "a small model with its samples and results"
+        rows = [
+            Step("open", "possible", "", opens, "app.open", "choose it"),
+            Step("demo", "possible", "", demo, "overview.demo", "open it"),
+        ]
+        rows += [
+            Step(
+                f"recent {at}", "possible", path, sanitize(path, 200), "overview.recent", "open it"
+            )
+            for at, path in enumerate(there, 1)
+        ]
+        devices = () if session.listing is None else session.listing.devices
+        boards = [sanitize(device.id, 60) for device in devices] or [
+            sanitize(board, 60) for board in (session.board, *session.ssh_boards) if board
+        ]
+        text = ", ".join(boards) or "none known"
+        rows.append(Step("boards", "possible", "", text, "go.bench", "show them"))
+        newest = next((row for row in rows if row.name == "recent 1"), None)
+        return (newest, *(row for row in rows if row is not newest)) if newest else tuple(rows)
+
+    def _show_promotions(self) -> None:
+        session = self.session
+        rows, whole = words.worth_promoting(session), words.time_of(session)
+        asked = LayerEdits(session).layers
+        job = session.newest("hybrid.propose")
+        if session.summary is None:
+            empty = "known after a build"
+        elif not session.summary.quantized:
+            empty = "the build is not quantized"
+        elif job is not None and job.running:
+            empty = "… what each layer gains is being computed"
+        elif not session.layers.of("proposed"):
+            empty = "– not known yet"
+        else:
+            empty = "✓ no layer gains enough"
+        self.panel("promote").show(
+            "Promote: gain simulated, time estimated" if whole else "Promote: gain simulated",
+            rows,
+            lambda width: words.aligned(
+                [words.promotion_line(row, asked, whole) for row in rows], width
+            ),
+            empty,
+        )
+
+    def _show_times(self) -> None:
+        session = self.session
+        rows = words.slowest(session)
+        whole, longest = sum(row.time_ms for row in rows), rows[0].time_ms if rows else 0.0
+        if not session.chip:
+            empty = f"– no chip is chosen ({key_text('app.target')} chooses it)"
+        elif why := session.asked.get("layers"):
+            empty = f"✗ {sanitize(why, 200)}"
+        else:
+            empty = "… estimating" if "layers" in session.asked else "– not known yet"
+        self.panel("time").show(
+            f"Time on {session.chip or 'the target'}, estimated",
+            rows,
+            lambda width: words.aligned(
+                [words.time_line(row, whole, longest, 12 if width > 60 else 5) for row in rows],
+                width,
+            ),
+            empty,
+        )
+
+    def _show_findings(self) -> None:
+        rows = self.listed_findings()
+        self.panel("findings").show(
+            f"Findings {len(rows) or ''}".rstrip(),
+            rows,
+            lambda width: words.aligned([words.finding_line(row) for row in rows], width),
+            "✓ none",
+        )
+
+    def _show_builds(self) -> None:
+        rows = self.session.builds
+        reading = "builds" in self.session.asked
+        self.panel("builds").show(
+            "Builds: lowest output simulated",
+            rows,
+            lambda width: words.aligned([words.build_line(row) for row in rows], width),
+            "… reading" if reading else "– none yet",
+        )
+
+    def listed_findings(self) -> Sequence[Finding]:
+        session = self.session
+        known = [] if session.model is None else [*session.model.findings]
+        known += [*session.findings, *(() if session.dataset is None else session.dataset.findings)]
+        if session.summary is not None and not session.stale:
+            known += session.summary.findings
+        order = {"error": 0, "warning": 1, "info": 2}
+        own = {(f.code, f.where): f for f in known if f.severity != "info" or f.changes}
+        return sorted(own.values(), key=lambda finding: order[finding.severity])
+
+    # -- doing -------------------------------------------------------------------------------------
+
+    @on(Rows.Chosen, "#steps")
+    def action_next(self) -> None:
+        """Do the step under the cursor, which is the next one until the cursor is moved."""
+        step = self.steps.item
+        if step is None:
+            return
+        if step.action == "overview.recent":
+            self.workbench.open_path(step.figure)
+        elif step.action:
+            self.post_message(RunAction(step.action))
+        else:
+            place = _PLACES.get(step.name)
+            if place is not None:
+                self.post_message(GoTo(place))
+
+    def action_demo(self) -> None:
+        """Open the demo, and build it where it was not built yet."""
+        self.workbench.open_demo()
+
+    def action_samples(self) -> None:
+        """Ask for the samples, and for mean and std where they are not set."""
+        session = self.session
+        recipe = session.recipe
+        path = str(recipe.get("dataset") or "")
+        shapes = [port.shape for port in session.inputs]
+        usual = {one.name: one.changes(shapes) for one in NORMALISATIONS}
+        usual = {name: changes for name, changes in usual.items() if changes}
+        advised = next((f.changes for f in session.findings if "mean_values" in f.changes), {})
+        value = _AS_IT_IS
+        if not recipe.get("mean_values"):
+            guess = (name for name, own in usual.items() if own.items() <= dict(advised).items())
+            value = next(guess, _AS_IT_IS)
+
+        def take(asked: Samples) -> None:
+            session.set_values({"dataset": asked.dataset, **usual.get(asked.values, {})})
+
+        now = Samples(path or words.samples_beside(str(recipe.get("model") or "")), value)
+        choices = {"values": (_AS_IT_IS, *usual)}
+        SAMPLES.ask(self.app, now, then=take, check=_there, choices=choices)
+
+    def action_problem(self) -> None:
+        """Show the first problem of the recipe where it is mended."""
+        if problems := self.session.all_problems:
+            self.post_message(GoToOption(next(iter(problems))))
+
+    def action_compile(self) -> None:
+        """Compile the build for the target's chip, beside the model."""
+        from engine.wire.compile import COMPILE, CompileParams
+        from rknntui.screens.dialogs.picker import ask_overwrite, is_taken
+
+        session = self.session
+        chip = session.chip
+        path = self._beside(f"-{chip}.rknn")
+
+        def start(force: bool) -> None:
+            params = CompileParams(
+                recipe=dict(session.recipe), chips=(chip,), path=str(path), force=force
+            )
+            self.start_job(COMPILE, params, f"compile for {chip}")
+
+        ask_overwrite(self.app, [str(path)] * is_taken(path), start)
+
+    def action_export(self) -> None:
+        """Ask for a file, then build what is not built and write it."""
+        from engine import EngineError
+        from engine.wire.build import EXPORT, ExportParams, form_of
+
+        def write(path: str, force: bool) -> None:
+            try:
+                form = form_of(Path(path))
+            except EngineError as error:
+                self.workbench.show_error(error)
+                return
+            recipe = dict(self.session.recipe)
+            params = ExportParams(recipe=recipe, path=path, format=form, force=force)
+            self.start_job(EXPORT, params, f"export {Path(path).name}")
+
+        title = "Export (.rknn to simulate, .onnx for the vendor's toolkit, .tflite)"
+        ask_new_file(self.app, title, self._beside(".rknn"), write)
+
+    def _beside(self, ending: str) -> Path:
+        file = Path(self.session.recipe_path or str(self.session.recipe.get("model") or "model"))
+        return file.with_name(f"{file.stem}{ending}")
+
+    def action_promote(self) -> None:
+        """Promote the layer under the cursor of its pane, and go on to the next one."""
+        panel = self.panel("promote")
+        layer: Ranked | None = panel.item
+        if layer is None:
+            return
+        if why := LayerEdits(self.session).lift(layer.id):
+            self.notify(f"Not now: {why}", severity="warning", markup=False)
+        elif panel.cursor < panel.row_count - 1:
+            panel.cursor += 1
+
+    def action_detail(self) -> None:
+        """Show the finding under the cursor in full."""
+        from rknntui.screens.dialogs.dialogs import TextDialog
+
+        finding = self.panel("findings").item
+        if finding is not None:
+            applies = "overview.apply-remedy"
+            self.app.push_screen(
+                TextDialog("Finding", lambda width: finding_lines([finding], width, applies))
+            )
+
+    @on(Rows.Chosen, "Panel")
+    def _into(self, event: Rows.Chosen) -> None:
+        """Go to what the row is of."""
+        panel = event.rows
+        if not isinstance(panel, Panel) or panel.item is None:
+            return
+        match panel.id:
+            case "promote":
+                self.post_message(GoToDtype(panel.item.id))
+            case "time":
+                self.post_message(GoToCost(panel.item.id or panel.item.name))
+            case "findings":
+                self.action_detail()
+            case "builds":
+                self.post_message(GoTo("builds"))
+
+    def linked_layer(self, method: str) -> str:
+        focused = self.screen.focused
+        name = "time" if focused is not None and focused.id == "time" else "promote"
+        return getattr(self.panel(name).item, "id", "")
+
+    def action_node(self) -> None:
+        self._lead("node", GoToNode)
+
+    def unavailable_reason(self, method: str) -> str:
+        session = self.session
+        if method in ("samples", "export", "compile", "promote") and session.container is not None:
+            return "a container is already built; open its model."
+        if method in ("samples", "export", "compile") and not session.recipe.get("model"):
+            return "no model is open ({app.open} opens one)."
+        if method == "compile" and not session.chip:
+            return "no chip is chosen ({app.target} chooses it)."
+        if method == "promote" and self.is_attached and not self.panel("promote").items:
+            return (
+                "no layer is known to be worth it ({app.build} builds; gains come by themselves)."
+            )
+        if method == "problem" and not session.all_problems:
+            return "the recipe has no problem."
+        if method == "node" and self.is_attached and not self.linked_layer("node"):
+            return "no layer is under the cursor."
+        if method == "detail" and self.is_attached and not self.panel("findings").items:
+            return "there is no finding."
+        return ""
+
+    def copy_text(self) -> str:
+        lines = [words.step_line(step, 200, lit=False) for step in self.steps.items]
+        return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+
+    def command_line(self) -> list[str]:
+        return command_for("build", self.session)
+
+
+_PLACES = {
+    "model": "model", "config": "recipe", "dataset": "recipe", "build": "builds",
+    "accuracy": "layers", "estimate": "chips", "compile": "chips", "board": "bench",
+    "result": "result",
+}  # fmt: skip
+"""Where a step is seen."""
+
+
+def _there(asked: Samples) -> Samples:
+    """The same; ValueError where nothing is there."""
+    if not Path(asked.dataset).expanduser().exists():
+        raise ValueError("--dataset: there is no such file or folder.")
+    return asked

@@ -1,0 +1,150 @@
+"""What is asked without the user's asking, so that Overview and the tabs have their figures.
+
+One question after another, the cheapest first, none while a file is being opened. A job of the user
+ends one of these. Another recipe or model asks anew; what is known is kept in the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from engine import EngineError
+from engine.wire.names import VENDOR_KINDS
+
+if TYPE_CHECKING:
+    from engine.wire.codec import Values
+    from rknntui.bridge import Bridge
+    from rknntui.session.job_view_model import JobView
+    from rknntui.session.state import Session
+
+REST = 0.25
+"""Seconds without another change of the recipe before anything is asked."""
+HISTORY = 200
+"""So many jobs are looked through for the builds of a model."""
+_DATASET = ("dataset", "dataset_count", "dataset_seed", "model", "mean_values", "std_values")
+
+_Need = tuple[str, object, Callable[[], Awaitable[None]]]
+"""Step, what its answer is of, the question."""
+
+
+class Background:
+    """Asks what is missing for the steps.
+
+    Args:
+        session: has what is known, and takes the answers.
+        bridge: asks.
+
+    Attributes:
+        enabled: whether anything is asked; a preference that is kept.
+    """
+
+    def __init__(self, session: Session, bridge: Bridge) -> None:
+        self._session = session
+        self._bridge = bridge
+        self._known: dict[str, object] = {}
+        self.enabled = True
+
+    def forget(self) -> None:
+        """Another file is open: ask everything again, and end what is still asked of the last."""
+        self._known.clear()
+        self._bridge.discard_unasked()
+
+    def ended(self, job: JobView) -> None:
+        """A job of the background ended; one that made way for the user's is begun again."""
+        if job.state == "cancelled":
+            self._known.pop("proposal", None)
+
+    async def work(self) -> None:
+        """Ask what is missing, until nothing is; a newer call replaces this one."""
+        await asyncio.sleep(REST)
+        while self.enabled and not self._session.opening:
+            need = next((n for n in self._needs() if self._known.get(n[0]) != n[1]), None)
+            if need is None:
+                return
+            step, key, question = need
+            self._session.known(step, "")
+            why: str | None = None
+            try:
+                await question()
+            except EngineError as error:
+                why = f"{error.what} {error.remedy}".strip()
+            except asyncio.CancelledError:
+                self._session.known(step)
+                raise
+            self._known[step] = key
+            self._session.known(step, why)
+
+    def _needs(self) -> Iterator[_Need]:
+        session = self._session
+        model, recipe = session.model, dict(session.recipe)
+        if model is None or model.kind in VENDOR_KINDS:
+            return
+        if session.container is None:
+            yield "builds", (recipe.get("model"), session.summary), self._builds
+            yield "config", recipe, lambda: self._validate(recipe)
+            if recipe.get("dataset"):
+                of = tuple(str(recipe.get(name)) for name in _DATASET)
+                yield "dataset", of, lambda: self._dataset(recipe)
+        if model.loaded is False:
+            return
+        if session.chip:
+            yield "layers", (recipe, session.chip), lambda: self._layers(session.chip.lower())
+        yield "estimate", recipe, self._estimate
+        summary, built = session.summary, session.built
+        if summary is not None and built is not None and summary.quantized and not session.running:
+            yield "proposal", summary.key, lambda: self._proposal(built)
+
+    # -- the questions -----------------------------------------------------------------------------
+
+    @property
+    def _target(self) -> dict[str, Any]:
+        """The open model, as a request has it."""
+        container = self._session.container
+        return {"path": container} if container else {"recipe": dict(self._session.recipe)}
+
+    async def _builds(self) -> None:
+        from engine import list_jobs
+        from rknntui.session.builds import build_rows
+
+        records = await asyncio.to_thread(list_jobs, HISTORY)
+        model = self._session.recipe.get("model")
+        self._session.builds = tuple(r for r in build_rows(records, model) if r.state == "done")
+
+    async def _validate(self, recipe: Values) -> None:
+        from engine.wire.requests import VALIDATE, OfRecipe
+
+        answer = await self._bridge.call(VALIDATE, OfRecipe(recipe))
+        if recipe == self._session.recipe:
+            problems = {problem.option: problem.message for problem in answer.problems}
+            self._session.set_problems(problems, answer.findings, answer.yaml)
+
+    async def _dataset(self, recipe: Values) -> None:
+        from engine.wire.dataset import DATASET_CHECK, CheckParams
+
+        if self._session.dataset is None:
+            facts = await self._bridge.call(DATASET_CHECK, CheckParams(recipe=recipe))
+            self._session.dataset = facts
+
+    async def _layers(self, chip: str) -> None:
+        from engine.wire.cost import COST_ESTIMATE, EstimateParams
+        from engine.wire.layers import layer_rows
+
+        params = EstimateParams(**self._target, chips=(chip,))
+        estimates = await self._bridge.call(COST_ESTIMATE, params)
+        self._session.layers.fill("estimated", layer_rows(estimates.chips[0]))
+
+    async def _estimate(self) -> None:
+        from engine.wire.cost import COST_ESTIMATE, EstimateParams
+
+        params = EstimateParams(**self._target, layers=False)
+        self._session.estimates = await self._bridge.call(COST_ESTIMATE, params)
+
+    async def _proposal(self, built: Values) -> None:
+        from engine.wire.hybrid import PROPOSE, ProposeParams
+
+        last = self._session.last_of(PROPOSE)
+        if last is None or last[0].recipe != built:
+            params = ProposeParams(recipe=built, gains=True)
+            await self._bridge.submit(PROPOSE, params, "gains of layers", background=True)
