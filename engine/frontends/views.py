@@ -8,7 +8,7 @@ from engine.base.errors import GraphError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.source import SourceLayer, SourceModel, SourceSummary, SourceTensor
-from engine.graph.ir.views import Groups
+from engine.graph.ir.views import Groups, edges_of
 from engine.wire.model import (
     Candidates,
     FileKind,
@@ -101,6 +101,7 @@ def source_graph(summary: SourceSummary) -> GraphView:
         groups=groups.names(),
         inputs=tuple(map(_tensor, summary.inputs)),
         outputs=tuple(map(_tensor, summary.outputs)),
+        edges=edges_of((layer.inputs, layer.outputs) for layer in summary.layers),
     )
 
 

@@ -99,12 +99,17 @@ class VendorQuant(TensorRange):
 
 @record
 class GraphView:
-    """A graph in the order of execution; ``groups`` are the scopes in the nodes' names."""
+    """A graph in the order of execution; ``groups`` are the scopes in the nodes' names.
+
+    Attributes:
+        edges: (number of a node, number of one that reads what it writes), each once.
+    """
 
     nodes: tuple[NodeRow, ...]
     groups: tuple[str, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    edges: tuple[tuple[int, int], ...] = ()
 
 
 @record

@@ -14,7 +14,7 @@ from rknntui.widgets.line_list import Rows
 from rknntui.widgets.strips import Line, cells, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from engine.wire.model import GraphView, NodeRow, Tensor
 
@@ -46,6 +46,10 @@ class GraphTree(Rows):
     """Groups open with Enter or the right arrow, close with the left arrow.
 
     ``E`` opens or closes all.
+
+    Attributes:
+        note: of a node the text at the end of its line, and its style; None: the shape.
+        marked: whether a node has a mark.
     """
 
     BINDINGS = [
@@ -53,7 +57,6 @@ class GraphTree(Rows):
         Binding(
             "left,h", "close", "Close", show=False, tooltip="Close the group, or go to its parent."
         ),
-        Binding("space", "toggle_group", "Toggle", show=False, tooltip="Open or close the group."),
         Binding("E", "all", "All", show=False, tooltip="Open or close all groups."),
     ]
 
@@ -68,6 +71,10 @@ class GraphTree(Rows):
         self._open: set[int] = set()
         self._rows: list[Entry] = []
         self._lower: list[str] = []
+        self._edges: Sequence[tuple[int, int]] = ()
+        self._neighbours: tuple[dict[int, list[int]], dict[int, list[int]]] | None = None
+        self.note: Callable[[int], tuple[str, str]] | None = None
+        self.marked: Callable[[int], bool] = lambda _: False
 
     # -- contents ----------------------------------------------------------------------------------
 
@@ -81,6 +88,7 @@ class GraphTree(Rows):
         """
         self.title, self._lower = title, []
         self.nodes, self.inputs, self.outputs = view.nodes, view.inputs, view.outputs
+        self._edges, self._neighbours = view.edges, None
         self._build(view.groups)
         paths = set(opened)
         small = len(view.nodes) <= OPEN_BELOW
@@ -161,22 +169,30 @@ class GraphTree(Rows):
             name = sanitize(group.name, 200)
             return [(f"{indent}{sign} ", "key"), (name, ""), (f"  {group.count}", "dim")]
         if entry.kind == "node":
-            name, op, _, shape, *_ = self.nodes[entry.at]
-            return self._leaf(indent, op, self._short(entry.at, name), shape, width)
+            name = self._short(entry.at, self.nodes[entry.at][0])
+            return self.node_line(entry.at, width, indent, name)
         value = (self.inputs if entry.kind == "input" else self.outputs)[entry.at]
         shape = "x".join("?" if d < 0 else str(d) for d in value.shape)
-        return self._leaf(indent, entry.kind, value.name, shape, width)
+        return self._leaf(indent, entry.kind, value.name, (shape, "dim"), width)
 
-    def _leaf(self, indent: str, op: str, name: str, shape: str, width: int) -> Line:
-        """Operator, name, shape; a name that begins or ends with its operator says it once."""
+    def node_line(self, node: int, width: int, indent: str = "", name: str = "") -> Line:
+        """A node, by its whole name or a shorter one, in at most ``width`` cells."""
+        known, op, _, shape, *_ = self.nodes[node]
+        indent = f"{indent[:-1]}*" if self.marked(node) and indent else indent
+        note = (shape, "dim") if self.note is None else self.note(node)
+        return self._leaf(indent, op, name or known, note, width)
+
+    def _leaf(self, indent: str, op: str, name: str, note: tuple[str, str], width: int) -> Line:
+        """Operator, name, note; a name that begins or ends with its operator says it once."""
         style = "good" if op in ("input", "output") else "accent"
         op, name = sanitize(op, 60), sanitize(name, 300)
         rest = name[len(op) :] if name.startswith(op) else f" {name.removesuffix(f'/{op}')}"
-        room = width - len(indent) - len(op) - len(shape) - 2
+        said, how = note
+        room = width - len(indent) - len(op) - len(said) - 2
         if room < 6:
-            shape, room = "", width - len(indent) - len(op) - 1
+            said, room = "", width - len(indent) - len(op) - 1
         line: Line = [(indent, ""), (op, style), (fit(rest, max(0, room)), "")]
-        return [*line, (f" {shape}", "dim")] if shape else line
+        return [*line, (f" {said}", how)] if said else line
 
     def _short(self, index: int, name: str) -> str:
         group = self._of_node[index]
@@ -185,12 +201,39 @@ class GraphTree(Rows):
         path = self._groups[group].path
         return name[len(path) :].lstrip("/") or name if path and name.startswith(path) else name
 
+    # -- neighbours --------------------------------------------------------------------------------
+
+    def producers(self, node: int) -> Sequence[int]:
+        """The nodes whose values a node reads."""
+        return self._both[0].get(node, ())
+
+    def consumers(self, node: int) -> Sequence[int]:
+        """The nodes that read what a node writes."""
+        return self._both[1].get(node, ())
+
+    @property
+    def _both(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+        if self._neighbours is None:
+            reads: dict[int, list[int]] = {}
+            readers: dict[int, list[int]] = {}
+            self._neighbours = reads, readers
+            for source, reader in self._edges:
+                reads.setdefault(reader, []).append(source)
+                readers.setdefault(source, []).append(reader)
+        return self._neighbours
+
     # -- cursor, groups, search --------------------------------------------------------------------
 
     @property
     def entry(self) -> Entry | None:
         """The row under the cursor."""
         return self._rows[self.cursor] if self._rows else None
+
+    @property
+    def node(self) -> int:
+        """The node under the cursor; -1 where there is none."""
+        entry = self.entry
+        return entry.at if entry is not None and entry.kind == "node" else -1
 
     @property
     def opened(self) -> list[str]:

@@ -83,6 +83,42 @@ async def test_groups_open_and_close_by_arrows(model: Path, opened) -> None:
         assert tree.entry.kind == "root"
 
 
+async def test_a_graph_is_walked_and_the_way_back_is_kept(model: Path, opened) -> None:
+    def here() -> str:
+        return tree.nodes[tree.node][0]
+
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        workspace, tree = app.workspace, app.workspace.graph
+        await pilot.press("slash", *"stage1/block3/add", "enter", "enter")
+        assert workspace.neighbours.has_focus
+        text = screen_text(app)
+        assert "┏┷━" in text
+        assert [row.count("╭─ Relu") for row in text.splitlines()].count(1) == 1
+        assert "├▶ Conv" in text
+        assert "╰▶ Add" in text
+        await pilot.press("down", "enter")  # the second that reads it
+        assert here() == "/stage1/block4/Add"
+        await pilot.press("left")
+        assert here() == "/stage1/block4/Relu"
+        await pilot.press("enter")  # the walk goes on upwards
+        assert here() == "/stage1/block4/Conv"
+        await pilot.press("backspace", "backspace")
+        assert here() == "/stage1/block4/Add"
+        await pilot.press("backspace")
+        assert here() == "/stage1/block3/Add"
+        await pilot.press("d")
+        assert tree.has_focus
+        assert "┏" not in screen_text(app)
+        tree.go_to(119)
+        await pilot.press("enter")
+        assert "╰▶ the output" in screen_text(app)
+        await pilot.press("right", "escape")
+        assert tree.node == 119
+        assert tree.has_focus
+
+
 @pytest.mark.long
 async def test_the_table_sorts_and_is_written(
     model: Path, opened, tmp_path: Path, monkeypatch
@@ -91,23 +127,23 @@ async def test_the_table_sorts_and_is_written(
     app = Workbench(str(model))
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        await pilot.press("t", "s", "s")
+        await pilot.press("T", "s", "s")
         table = app.workspace.table
         assert table.has_focus
         assert [table.rows[i][1] for i in table._order[:2]] == ["Add", "Add"]
         await pilot.press("S")
         assert table.rows[table.row][1] == "Conv"
-        await pilot.press("e")
+        await pilot.press("x")
         target = tmp_path / "nodes.csv"
         await pilot.press("enter")
         await until(pilot, target.exists, "the table is written")
         lines = target.read_text().splitlines()
         assert lines[0] == "#,operator,name,shape of output,dtype"
         assert len(lines) == 121
-        await pilot.press("e", "enter")
+        await pilot.press("x", "enter")
         await until(pilot, lambda: "y replace" in screen_text(app), "it asks to replace")
         await pilot.press("n")
-        await pilot.press("t")
+        await pilot.press("T")
         assert app.workspace.graph.has_focus
 
 

@@ -304,4 +304,4 @@ def test_the_load_looks_again_when_its_options_change() -> None:
     needed = Finding("x", "error", "input_size_list", "It is missing.")
     stub.session.model = replace(stub.session.model, findings=(needed,))
     assert load.needed == "input_size_list"
-    assert "{model.option} opens it" in load.why_not_load()
+    assert "{model.findings}, Enter opens it" in load.why_not_load()

@@ -22,7 +22,7 @@ from engine.container.vendor.model import (
     VendorTensor,
 )
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.views import Groups, by_count
+from engine.graph.ir.views import Groups, by_count, edges_of
 from engine.wire.codec import encode
 from engine.wire.model import GraphView, ModelView, NodeDetail, NodeRow, Port, Tensor, VendorEnd
 
@@ -79,6 +79,13 @@ def vendor_graph_view(model: VendorModel) -> GraphView:
         groups=groups.names(),
         inputs=tuple(_spec(port.tensor) for port in model.inputs),
         outputs=tuple(_spec(port.tensor) for port in model.outputs),
+        edges=edges_of(
+            (
+                layer.inputs,
+                [at if graph.tensors[at].kind != "none" else None for at in layer.outputs],
+            )
+            for _, layer in _named(graph)
+        ),
     )
 
 

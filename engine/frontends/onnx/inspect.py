@@ -28,7 +28,7 @@ from engine.graph.ir.graph import no_collection
 from engine.graph.ir.naming import OPSET
 from engine.graph.ir.opsets import NEWEST_OPSET
 from engine.graph.ir.shapes import infer_bounded
-from engine.graph.ir.views import Groups, attribute_text, by_count, operator_name
+from engine.graph.ir.views import Groups, attribute_text, by_count, edges_of, operator_name
 from engine.graph.ir.weightless import strip_weights
 from engine.wire.model import GraphView, ModelView, NodeRow, Tensor
 
@@ -100,6 +100,7 @@ def _look(
         groups=groups.names(),
         inputs=tuple(_spec(v) for v in graph.input if v.name not in weights),
         outputs=tuple(_spec(types.get(v.name, v)) for v in graph.output),
+        edges=edges_of((node.input, node.output) for node in graph.node),
     )
     model = ModelView(
         kind="onnx",

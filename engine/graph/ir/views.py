@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -49,6 +49,29 @@ class Groups:
     def names(self) -> tuple[str, ...]:
         """The scopes in the order of their numbers."""
         return tuple(sanitize(scope, 200) for scope in self._numbers)
+
+
+def edges_of(
+    steps: Iterable[tuple[Iterable[Hashable], Iterable[Hashable]]],
+) -> tuple[tuple[int, int], ...]:
+    """Who reads what whom wrote, by their numbers; in some formats a node writes what it reads.
+
+    Args:
+        steps: of each node what it reads and what it writes; None and ``""`` are nothing.
+    """
+    known = [(tuple(reads), tuple(writes)) for reads, writes in steps]
+    first: dict[Hashable, int] = {None: -1, "": -1}
+    for at, (_, writes) in enumerate(known):
+        for value in writes:
+            first.setdefault(value, at)
+    pairs: dict[tuple[int, int], None] = {}
+    maker = dict(first)
+    for at, (reads, writes) in enumerate(known):
+        for value in reads:
+            if 0 <= (source := maker.get(value, -1)) != at:
+                pairs[source, at] = None
+        maker.update((value, at) for value in writes if first[value] >= 0)
+    return tuple(pairs)
 
 
 def operator_name(domain: str, op_type: str) -> str:
@@ -109,6 +132,7 @@ def graph_view(graph: Graph) -> GraphView:
         groups=groups.names(),
         inputs=tuple(map(told_tensor, graph.inputs)),
         outputs=tuple(map(told_tensor, graph.outputs)),
+        edges=edges_of((node.inputs, node.outputs) for node in graph.nodes),
     )
 
 

@@ -43,11 +43,15 @@ if TYPE_CHECKING:
 
 def needed_option(model: ModelView) -> str:
     """The option without which a model cannot be loaded, by its findings; empty where none is."""
-    from engine import OPTIONS
-
-    names = {option.name for option in OPTIONS}
+    names = _option_names()
     errors = (f.where for f in model.findings if f.severity == "error")
     return next((where for where in errors if where in names), "")
+
+
+def _option_names() -> set[str]:
+    from engine import OPTIONS
+
+    return {option.name for option in OPTIONS}
 
 
 class SourceLoad:
@@ -102,7 +106,7 @@ class SourceLoad:
             return "the model is loaded already."
         if not self.needed:
             return ""
-        return f"{self.needed} is missing or does not fit ({{model.option}} opens it)."
+        return f"{self.needed} is missing or does not fit ({{model.findings}}, Enter opens it)."
 
     def load(self) -> None:
         """Load the model in a job, so that a conversion of seconds blocks nothing."""
@@ -161,7 +165,7 @@ class NodeTable(Table):
 # What the detail pane says: lines of text from what the worker answers.
 
 Described = tuple[list[Line], dict[int, str]]
-"""Lines, and which of them stands for which constant tensor."""
+"""Lines, and which of them stands for which constant tensor, or option of the recipe."""
 
 CANDIDATES = 8
 """So many names are shown of those that suit as inputs or outputs."""
@@ -176,8 +180,10 @@ def _pair(name: str, text: str, width: int, style: str = "") -> list[Line]:
     return _wrapped(f"{sanitize(name, 60):<11} ", "dim", text, style, width)
 
 
-def model_lines(model: ModelView, which: str, width: int) -> list[Line]:
-    """The model as a whole: format, tensors, operators, findings."""
+def model_lines(model: ModelView, which: str, width: int) -> Described:
+    """The model as a whole: format, tensors, operators, findings with their options."""
+    links: dict[int, str] = {}
+    options = _option_names()
     before = model.preflight if which == "source" else None
     package = model.kind == "rknnop"
     lines: list[Line] = [
@@ -203,15 +209,21 @@ def model_lines(model: ModelView, which: str, width: int) -> list[Line]:
                 lines += _wrapped("  ", "", port, "dim", width)
         lines += _candidates(names, values, width)
     if which == "source" and model.loaded is False:
+        if needed := needed_option(model):
+            links[len(lines) + 1] = needed
         lines += [[], *_wrapped("▸ ", "accent", _next_step(model), "", width)]
-    lines += _findings(model.findings, width)
+    lines += [[], [("Findings", "head")]] if model.findings else []
+    for finding in model.findings:
+        if finding.where in options:
+            links[len(lines)] = finding.where
+        lines += _finding(finding, width)
     if model.operators:
         source_names = before and model.loaded and model.kind != "onnx"
         heading = "Operators of the file" if source_names else "Operators"
         lines += [[], [(heading, "head")], *_operators(model.operators, before)]
     if before:
         lines += [[], [("File type", "head")], *_recognised(before, width)]
-    return [*lines, [], *_pair("SHA-256", model.sha256, width, "dim")]
+    return [*lines, [], *_pair("SHA-256", model.sha256, width, "dim")], links
 
 
 def _sizes(model: ModelView, which: str, width: int) -> list[Line]:
@@ -231,12 +243,11 @@ def _next_step(model: ModelView) -> str:
     needed = needed_option(model)
     if needed == "custom_ops":
         return with_keys(
-            "Not loaded: see custom_ops ({model.option} opens it). "
+            "Not loaded: see custom_ops (Enter opens it). "
             "{app.reload} asks again for permission to run its Python."
         )
     if needed:
-        leads = f"{key_text('model.option')} opens it in Configure."
-        return f"Not loaded: it needs {needed}. {leads}"
+        return f"Not loaded: it needs {needed}. Enter here opens it in Recipe."
     if any(finding.severity == "error" for finding in model.findings):
         return "Cannot be loaded: see the findings. Layers as stored in the file."
     converts = f"{key_text('model.load')} converts."
@@ -298,17 +309,14 @@ def _tensor(value: Tensor, width: int, sign: str = "") -> list[Line]:
     return [*_wrapped(sign, "accent", name, "", width), [(" " * len(sign) + "  " + sizes, "dim")]]
 
 
-def _findings(findings: Iterable[Finding], width: int) -> list[Line]:
-    lines: list[Line] = []
-    for finding in findings:
-        sign, style = SIGNS[finding.severity]
-        lines += _wrapped(sign, style, finding.what, "", width)
-        remedy = finding.remedy.split("\n")
-        if remedy[0]:
-            lines += _wrapped("  → ", "dim", remedy[0], "dim", width)
-        # lines of code stay lines, so that they can be copied
-        lines += [[(sanitize(line, 600), "dim")] for line in remedy[1:]]
-    return [[], [("Findings", "head")], *lines] if lines else []
+def _finding(finding: Finding, width: int) -> list[Line]:
+    sign, style = SIGNS[finding.severity]
+    lines = _wrapped(sign, style, finding.what, "", width)
+    remedy = finding.remedy.split("\n")
+    if remedy[0]:
+        lines += _wrapped("  → ", "dim", remedy[0], "dim", width)
+    # lines of code stay lines, so that they can be copied
+    return [*lines, *([(sanitize(line, 600), "dim")] for line in remedy[1:])]
 
 
 def _wrapped(sign: str, sign_style: str, text: str, style: str, width: int) -> list[Line]:
@@ -408,6 +416,13 @@ def _rebin(counts: Sequence[int], width: int) -> list[int]:
 class DetailPane(SidePane):
     """Says what it is given, wrapped to its width; asks for the values of constants."""
 
+    class OptionWanted(Message):
+        """An option of the recipe is to be shown."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
     class TensorWanted(Message):
         """The values of a constant are to be shown: :meth:`show_tensor` takes them."""
 
@@ -418,20 +433,27 @@ class DetailPane(SidePane):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self._described: Callable[[int], Described] = lambda _: (empty_lines(), {})
-        self._constants: dict[int, str] = {}
-        self._node: NodeDetail | None = None
+        self._links: dict[int, str] = {}
+        self.node: NodeDetail | None = None
 
     def show_model(self, model: ModelView, which: str) -> None:
         """Show a model as a whole; ``which`` is its graph."""
-        self._show(lambda width: (model_lines(model, which, width), {}))
+        self.node = None
+        self._show(partial(model_lines, model, which))
+        self.call_after_refresh(self.rewrap)  # it may be shown before it has its width
+
+    def find_link(self) -> None:
+        """Put the cursor on the first line that leads to an option."""
+        self.cursor = min(self._links, default=0)
 
     def show_value(self, kind: str, value: Tensor) -> None:
         """Show an input or output; ``kind`` says which."""
+        self.node = None
         self._show(lambda width: (value_lines(kind, value, width), {}))
 
     def show_node(self, node: NodeDetail) -> None:
         """Show a node, and ask for its largest constant."""
-        self._node = node
+        self.node = node
         self._show(partial(node_lines, node))
         sizes = {
             value.name: math.prod(max(1, size) for size in value.shape)
@@ -444,7 +466,7 @@ class DetailPane(SidePane):
 
     def show_tensor(self, data: TensorStatistics) -> None:
         """Show the values of a constant below its node."""
-        node = self._node
+        node = self.node
 
         def described(width: int) -> Described:
             lines, constants = node_lines(node, width) if node else ([], {})
@@ -463,11 +485,11 @@ class DetailPane(SidePane):
 
     def _wrap(self, *, keep_cursor: bool) -> None:
         width = self.scrollable_content_region.width or 38
-        lines, self._constants = self._described(width)
+        lines, self._links = self._described(width)
         self.set_lines(lines, keep_cursor=keep_cursor)
 
     @on(Rows.Chosen)
     def _chosen(self, event: Rows.Chosen) -> None:
-        name = self._constants.get(event.index)
-        if name is not None:
-            self.post_message(self.TensorWanted(name))
+        if name := self._links.get(event.index):
+            constant = self.node is not None
+            self.post_message(self.TensorWanted(name) if constant else self.OptionWanted(name))

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, cast
 from textual import getters, on
 from textual.containers import Horizontal, Vertical
 
+from engine import sanitize
 from rknntui.arguments import source_options
+from rknntui.keys.actions import key_text
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.model.panes import DetailPane, SourceLoad
+from rknntui.screens.model.walk import SHOWN, Neighbours, NodeLayers, layer_words
+from rknntui.session.promotion import LayerEdits
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import SearchLine
@@ -29,56 +33,77 @@ if TYPE_CHECKING:
     from engine import Finding
     from engine.wire.model import GraphParams, GraphView, Which
     from rknntui.screens.model.panes import NodeTable
-    from rknntui.session.messages import JobEnded, RecipeChanged
+    from rknntui.session.messages import JobEnded, LayersChanged, RecipeChanged
 
 REST_SECONDS = 0.12
 """The cursor has to rest so long before details are asked for: a held key asks nothing."""
 
-_OF_A_MODEL = ["search", "table", "export", "copy", "copy_detail", "findings", "copy_command"]
+_OF_A_MODEL = ("search", "table", "export", "copy", "copy_detail", "findings", "copy_command")
+_OF_A_LAYER = ("promote", "drill")
 GRAPHS: tuple[Which, ...] = ("source", "optimised", "quantized")
 
 
 class ModelWorkspace(Workspace):
-    """Graph on the left, details on the right."""
+    """Graph on the left; on the right the node between its neighbours, and its details."""
 
     NAME = "model"
     HELP = (
-        "The graph of the open model: groups open with Enter, details of the node under the "
-        "cursor are on the right. After a build, {model.graph} shows the optimised and the "
-        "quantized graph."
+        "The graph of the open model. Enter on a node goes among its producers and consumers; "
+        "there Enter goes to one, {model.step-back} goes back, Esc leaves. After a build, "
+        "{model.graph} shows the graph before and after the passes and quantized, {model.figures} "
+        "the dtype, error, place or time of each node, {model.promote} promotes its layer."
     )
     FIRST_FOCUS = "GraphTree"
     DEFAULT_CSS = """
-    ModelWorkspace Horizontal { height: 1fr; }
-    ModelWorkspace #graph { width: 1fr; border-right: vkey $panel; }
-    ModelWorkspace #detail { width: 1fr; padding: 0 0 0 1; }
-    Screen.-normal ModelWorkspace #detail, Screen.-wide ModelWorkspace #detail { width: 60; }
-    Screen.-wide ModelWorkspace #detail { width: 80; }
-    Screen.-narrow ModelWorkspace.-table #detail { display: none; }
+    ModelWorkspace {
+        & Horizontal { height: 1fr; }
+        & #graph { width: 1fr; border-right: vkey $panel; }
+        & #side { width: 1fr; }
+        & #detail { height: 1fr; padding: 0 0 0 1; }
+        & #neighbours { display: none; padding: 0 0 0 1; border-bottom: solid $panel; }
+    }
+    Screen.-normal ModelWorkspace #side, Screen.-wide ModelWorkspace #side { width: 60; }
+    Screen.-wide ModelWorkspace #side { width: 80; }
+    Screen.-narrow ModelWorkspace.-table #side { display: none; }
+    ModelWorkspace.-walk #neighbours { display: block; }
+    Screen.-normal ModelWorkspace.-node #neighbours { display: block; }
+    Screen.-wide ModelWorkspace.-node #neighbours { display: block; }
+    Screen.-narrow ModelWorkspace.-walk #graph { display: none; }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.which: Which = "source"
         self.source = SourceLoad(self)
+        self.node_layers = NodeLayers(self.session.layers)
+        self.show_at_end = SHOWN[0]
         self._loaded: tuple[object, ...] = ()
         self._found: list[int] = []
         self._origin = 0
         self._timer: Timer | None = None
-        self._wanted = ""
+        self._wanted: tuple[str, ...] = ()
+        self._asked: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             with Vertical(id="graph"):
                 yield GraphTree(id="tree")
                 yield SearchLine("search: words of name, operator, tensor, shape")
-            yield DetailPane(id="detail")
+            with Vertical(id="side"):
+                yield Neighbours(id="neighbours")
+                yield DetailPane(id="detail")
+
+    def on_mount(self) -> None:
+        self.graph.marked = self._is_marked
 
     graph = getters.query_one("#tree", GraphTree)
     """The graph."""
 
     detail = getters.query_one(DetailPane)
     """The pane on the right."""
+
+    neighbours = getters.query_one(Neighbours)
+    """The node under the cursor between its neighbours."""
 
     @property
     def table(self) -> NodeTable | None:
@@ -90,11 +115,21 @@ class ModelWorkspace(Workspace):
     def update_view(self) -> None:
         self.source.look_again()
         self._refresh_graph()
+        self._ask_for()
+        self._follow()
 
     def on_model_opened(self) -> None:
         self.which = "source"
         self._loaded = ()
         self._refresh_graph()
+
+    def on_layers_changed(self, message: LayersChanged) -> None:
+        """More is known of the layers, or the cursor of all views is on another one."""
+        if message.rows:
+            self.node_layers.take(self.graph.nodes)
+        if self.shown:
+            self._follow()
+            self._draw_notes()
 
     def on_build_finished(self) -> None:
         self._loaded = self._loaded if self.which == "source" else ()
@@ -107,8 +142,10 @@ class ModelWorkspace(Workspace):
         self.detail.rewrap()
 
     def on_recipe_changed(self, message: RecipeChanged) -> None:
-        """The graph may be another one."""
+        """The graph may be another one, or other layers be promoted."""
         self.source.recipe_changed(message)
+        if self.shown:
+            self._ask_for()
 
     def on_job_ended(self, message: JobEnded) -> None:
         """A conversion may have given a graph."""
@@ -138,8 +175,6 @@ class ModelWorkspace(Workspace):
             self.ask(GRAPH, self._target(), self._show_graph)
 
     def _show_graph(self, view: GraphView) -> None:
-        from engine import sanitize
-
         if self.session.model is None:
             return
         name = sanitize(str(self.session.path).rsplit("/", 1)[-1], 80)
@@ -147,8 +182,12 @@ class ModelWorkspace(Workspace):
         what = "not converted" if unconverted else f"{self.which}"
         title = f"{what} · {len(view.nodes):,} nodes · {name}"
         opened = self.workbench.memory.get(str(self.session.path)) or []
-        self._found = []
+        self.neighbours.clear()
+        self.remove_class("-node", "-walk")
+        self.node_layers.take(view.nodes)
         self.graph.set_graph(title, view, opened)
+        words = self.session.layers.filter
+        self._found = self.graph.matches(words) if words else []
         if self.table is not None:
             self.table.set_nodes(view.nodes)
         self._show_model()
@@ -157,10 +196,10 @@ class ModelWorkspace(Workspace):
 
     def arrive(self, link: Link) -> None:
         if isinstance(link, GoToNode):
-            self._find_node(link.node, link.graph)
+            self._find_node((link.node,), link.graph)
 
-    def _find_node(self, name: str, which: Which) -> None:
-        self._wanted = name
+    def _find_node(self, names: tuple[str, ...], which: Which) -> None:
+        self._wanted = names
         if which != self.which and which in self._graphs():
             self.which = which
             self._refresh_graph()
@@ -168,17 +207,110 @@ class ModelWorkspace(Workspace):
             self._go_to_wanted()
 
     def _go_to_wanted(self) -> None:
-        if not self._wanted:
+        wanted, self._wanted = self._wanted, ()
+        if not wanted:
+            self._follow()
             return
         # a layer has the name of its tensor where that of its node is another layer's tensor
-        columns = ([node[column] for node in self.graph.nodes] for column in (0, 2))
-        at = next((names.index(self._wanted) for names in columns if self._wanted in names), None)
-        if at is None:
+        columns = [[node[column] for node in self.graph.nodes] for column in (0, 2)]
+        found = (names.index(name) for name in wanted for names in columns if name in names)
+        at = next(found, self.node_layers.node_of(wanted[0]))
+        if at < 0:
             self.notify("This node is not in the graph that is shown.", severity="warning")
         else:
             self.graph.go_to(at)
             self.graph.focus()
-        self._wanted = ""
+
+    # -- layers ------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Go to the layer under the cursor of all views, unless one of its nodes is here."""
+        wanted, here = self.session.layers.cursor, self.node_layers.of(self.graph.node)
+        if wanted and (here is None or here.id != wanted) and not self._wanted:
+            at = self.node_layers.node_of(wanted)
+            if at >= 0:
+                self.graph.go_to(at)
+
+    def _is_marked(self, node: int) -> bool:
+        marked = self.session.layers.marked
+        layer = self.node_layers.of(node) if marked else None
+        return layer is not None and layer.id in marked
+
+    def _ask_for(self) -> None:
+        """Take the dtypes that the recipe asks for."""
+        self._asked = LayerEdits(self.session).layers
+        self._draw_notes()
+
+    def _draw_notes(self) -> None:
+        shown = self.show_at_end
+        known = shown != SHOWN[0]
+        self.graph.note = (
+            (lambda n: self.node_layers.note(shown, n, self._asked)) if known else None
+        )
+        self.graph.refresh()
+        self._draw_neighbours()
+
+    def _draw_neighbours(self) -> None:
+        node, layer = self.graph.node, self.node_layers.of(self.graph.node)
+        self.set_class(node >= 0, "-node")
+        if node < 0:
+            self.neighbours.clear()
+        elif self.has_class("-walk") or not self.screen.has_class("-narrow"):
+            count = len(self.session.layers.rows)
+            said = layer_words(layer, count, self._asked) if layer is not None else []
+            self.neighbours.show(self.graph, node, said)
+
+    def action_figures(self) -> None:
+        """Show something else at the end of each node's line."""
+        self.show_at_end = SHOWN[(SHOWN.index(self.show_at_end) + 1) % len(SHOWN)]
+        self.notify(f"At the end of a line: {self.show_at_end}.", timeout=2)
+        self._draw_notes()
+
+    def action_promote(self) -> None:
+        """Promote the layer of the node and those that are marked with it; or open the group."""
+        if self.graph.node < 0:
+            self.graph.action_toggle_group()
+            return
+        layer = self.linked_layer("promote")
+        why = self.disabled_reason("promote") or LayerEdits(self.session).lift(layer)
+        if why:
+            self.notify(f"Not now: {why}", severity="warning", markup=False)
+        else:
+            dtype = LayerEdits(self.session).layers.get(layer, "its own dtype again")
+            undo = f"{key_text('app.undo')} undoes it."
+            self.notify(f"{sanitize(layer, 80)} → {dtype}. {undo}", markup=False)
+
+    # -- walking -----------------------------------------------------------------------------------
+
+    @on(Rows.Chosen, "#tree")
+    def action_detail(self) -> None:
+        """Go among the neighbours of the node, or back to the graph."""
+        if self.has_class("-walk"):
+            self.action_back()
+        elif self.graph.node >= 0:
+            self.add_class("-walk")
+            self._draw_neighbours()
+            self.neighbours.focus()
+        else:
+            self.detail.focus()
+        self.refresh_bindings()
+
+    @on(Neighbours.Walked)
+    def _walked(self, event: Neighbours.Walked) -> None:
+        self.graph.go_to(event.node)
+        self._draw_neighbours()
+
+    def action_step_back(self) -> None:
+        """Go where the walk came from; from where it began back to the graph."""
+        if not self.neighbours.back():
+            self.action_back()
+
+    def action_back(self) -> None:
+        """Back to the graph, on the node where the walk is."""
+        self.remove_class("-walk")
+        self.neighbours.history = []
+        self.graph.focus()
+        self.refresh_bindings()
 
     def _show_model(self) -> None:
         model = self.session.model
@@ -201,6 +333,10 @@ class ModelWorkspace(Workspace):
         entry = self.graph.entry
         if entry is None:
             return
+        self._draw_neighbours()
+        layer = self.node_layers.of(self.graph.node)
+        if layer is not None and self.shown:
+            self.session.layers.choose(layer.id)
         if entry.kind == "node":
             self._ask_node(self.graph.nodes[entry.at][0])
         elif entry.kind == "root":
@@ -224,13 +360,13 @@ class ModelWorkspace(Workspace):
         params = TensorParams(of.path, of.recipe, of.source, of.which, name=event.name)
         self.ask(TENSOR, params, self.detail.show_tensor)
 
-    @on(Rows.Chosen, "#tree")
-    def _chosen_node(self) -> None:
-        self.detail.focus()
+    @on(DetailPane.OptionWanted)
+    def _go_to_option(self, event: DetailPane.OptionWanted) -> None:
+        self.post_message(GoToOption(event.name))
 
     def linked_layer(self, method: str) -> str:
-        entry = self.graph.entry
-        return self.graph.nodes[entry.at][0] if entry is not None and entry.kind == "node" else ""
+        layer = self.node_layers.of(self.graph.node)
+        return "" if layer is None else layer.id
 
     # -- search ------------------------------------------------------------------------------------
 
@@ -239,33 +375,37 @@ class ModelWorkspace(Workspace):
             return "no model is open ({app.open} opens one)."
         if method in ("next", "previous"):
             return "" if self._found else "there was no search yet ({model.search} searches)."
-        if method == "cost":
-            entry = self.graph.entry if self.is_attached else None
-            return (
-                "" if entry is not None and entry.kind == "node" else "no node is under the cursor."
-            )
+        if method in _OF_A_LAYER:
+            return self._why_no_layer(method)
+        if method == "step_back":
+            return "" if self.has_class("-walk") else "Enter on a node begins a walk."
         if method == "load":
             return self.source.why_not_load()
-        if method == "option":
-            return "" if self.source.needed else "no option is required to load the model."
         if method == "graph" and len(self._graphs()) == 1:
             return "before a build there is only the source graph."
         return ""
 
+    def _why_no_layer(self, method: str) -> str:
+        if self.is_attached and self.graph.node < 0:
+            group = method == "promote" and self.graph.entry is not None
+            return "" if group else "no node is under the cursor."
+        if self.session.container is not None:
+            return "a container is already built; open its model."
+        if self.session.summary is None:
+            return "there is no build yet, and so no layers."
+        return ""
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The keys of a load are there only where there is something to load."""
-        if action in ("load", "option"):
+        """A load has a key only where there is something to load, Esc only where it leads back."""
+        if action == "load":
             return not self.unavailable_reason(action)
+        if action == "back":
+            return self.is_attached and (self.has_class("-walk") or self.detail.has_focus)
         return super().check_action(action, parameters)
 
     def action_load(self) -> None:
         """Load the model in a job."""
         self.source.load()
-
-    def action_option(self) -> None:
-        """Go to the option that the load needs, in Configure."""
-        if self.source.needed:
-            self.post_message(GoToOption(self.source.needed))
 
     def action_search(self) -> None:
         """Open the search line."""
@@ -283,6 +423,7 @@ class ModelWorkspace(Workspace):
             elif not self._found:
                 self.notify("No match.", severity="warning", timeout=2)
         if event.done:
+            self.session.layers.filter = event.text
             if not event.text:
                 self.graph.cursor = self._origin
             self.graph.focus()
@@ -318,6 +459,10 @@ class ModelWorkspace(Workspace):
     def action_graph(self) -> None:
         """Show the next of the graphs that exist."""
         graphs = self._graphs()
+        if self.graph.node >= 0:  # the same work in the other graph: by its names, or its sources
+            name, _, tensor, *_ = self.graph.nodes[self.graph.node]
+            origin = () if self.detail.node is None else self.detail.node.origin
+            self._wanted = (name, tensor, *origin)
         self.which = graphs[(graphs.index(self.which) + 1) % len(graphs)]
         self._refresh_graph()
 
@@ -355,6 +500,7 @@ class ModelWorkspace(Workspace):
         self.graph.cursor = 0
         self._show_model()
         self.detail.focus()
+        self.detail.find_link()
 
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""

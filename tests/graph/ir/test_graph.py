@@ -28,6 +28,7 @@ from engine.graph.ir import (
     verify,
 )
 from engine.graph.ir.dataflow import complete_shapes, has_open_shapes
+from engine.graph.ir.views import edges_of
 from engine.wire.codec import encode
 from tests.graph.models import finish, float_net, nodes_of, qdq_net, tensor
 
@@ -161,6 +162,10 @@ def test_views_are_plain_data() -> None:
     assert view["groups"] == ["/body", "/head"]
     assert view["nodes"][0] == ["/body/conv1", "Conv", "c1", "1x6x8x8", "float32", 0]
     assert view["nodes"][-1] == ["/head/gemm", "Gemm", "y", "1x5", "float32", 1]
+    named = {row[0]: at for at, row in enumerate(graph_view(graph).nodes)}
+    for at, node in enumerate(graph.nodes):
+        wanted = [named[use.name] for value in node.outputs for use in value.consumers()]
+        assert sorted(to for of, to in graph_view(graph).edges if of == at) == sorted(set(wanted))
     facts = json.loads(json.dumps(encode(describe(graph))))
     assert facts["inputs"] == [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}]
     assert facts["nodes"] == 7
@@ -171,6 +176,11 @@ def test_views_are_plain_data() -> None:
     assert [i["kind"] for i in detail["inputs"]] == ["input", "constant", "constant"]
     assert detail["outputs"][0]["shape"] == [1, 6, 8, 8]
     assert detail["origin"] == []
+
+
+def test_a_node_that_writes_what_it_reads_stands_between_the_others() -> None:
+    steps = [(["x"], ["a"]), (["a", ""], ["a"]), (["a", "a", None], ["b"]), (["late"], ["", None])]
+    assert edges_of([*steps, ([], ["late"])]) == ((0, 1), (1, 2), (4, 3))
 
 
 def test_the_detail_of_a_node_tells_quantization_and_origin() -> None:

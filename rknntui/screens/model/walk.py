@@ -1,0 +1,267 @@
+"""Walking a graph: a node between those that it reads and those that read it, and its layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from textual.binding import Binding
+from textual.message import Message
+
+from engine import sanitize
+from engine.wire.formats import DECIBEL, FIGURE, MILLISECONDS
+from engine.wire.layers import LAYERS, LayerFigures
+from rknntui.widgets.line_list import Rows
+from rknntui.widgets.strips import bar, cells, fit
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from engine.wire.model import NodeRow
+    from rknntui.session.layers import KnownLayers
+    from rknntui.widgets.graph_tree import GraphTree
+    from rknntui.widgets.strips import Line
+
+# What is known of the layer that a node belongs to.
+
+SHOWN = ("shape", "dtype", "error", "placement", "time")
+"""What stands at the end of a node's line, in the order in which a key changes it."""
+_KEYS = {"dtype": "dtype", "error": "sqnr", "placement": "placement"}
+_SIGNS = {"warn": "! ", "bad": "✗ "}
+_BAR = 6
+
+
+class NodeLayers:
+    """The layers that the nodes of a graph belong to.
+
+    Args:
+        known: the layers of the session.
+    """
+
+    def __init__(self, known: KnownLayers) -> None:
+        self._known = known
+        self._nodes: Sequence[NodeRow] = ()
+        self._of: list[LayerFigures | None] | None = None
+        self._longest = 0.0
+
+    def take(self, nodes: Sequence[NodeRow]) -> None:
+        """The nodes, or what is known of the layers, are other ones."""
+        self._nodes, self._of = nodes, None
+
+    @property
+    def _found(self) -> list[LayerFigures | None]:
+        if self._of is None:
+            by_name: dict[str, LayerFigures] = {}
+            rows = self._known.rows
+            for row in rows:
+                # names of the build count before those of the source
+                for name in (*row.aliases, *(row.first("sources") or ())):
+                    by_name.setdefault(name, row)
+            self._longest = max((_time(row) or 0.0 for row in rows), default=0.0)
+            self._of = [by_name.get(n[0]) or by_name.get(n[2]) for n in self._nodes]
+        return self._of
+
+    def of(self, node: int) -> LayerFigures | None:
+        """The layer of a node, by its number; None where it has none, or none is known."""
+        return self._found[node] if 0 <= node < len(self._found) else None
+
+    def node_of(self, layer: str) -> int:
+        """The node of a layer, by its id; -1 where the graph has none."""
+        own = [at for at, row in enumerate(self._found) if row is not None and row.id == layer]
+        named = (at for at in own if self._nodes[at][0] == layer)
+        return next(named, own[0] if own else -1)
+
+    def note(self, shown: str, node: int, asked: Mapping[str, str]) -> Note:
+        """What stands at the end of a node's line, and its style; ● is what the recipe asks for."""
+        layer = self.of(node)
+        if layer is None:
+            return (self._nodes[node][4] if shown == "dtype" else "·"), "dim"
+        if layer.id in asked and shown == "dtype":
+            return f"● {asked[layer.id]}", "accent"
+        if shown == "time":
+            time = _time(layer)
+            share = time / self._longest if time and self._longest else 0.0
+            text = "–" if time is None else f"{MILLISECONDS.text(time)} ms"
+            return f"{text} {bar(share, _BAR)}", "accent"
+        column = LAYERS.column(_KEYS[shown])
+        value = column.of(layer)
+        style = column.style(value) if column.style is not None else ""
+        unit = " dB" if shown == "error" and value is not None else ""
+        text = column.show(layer) or "–"
+        sign = "" if text.startswith("!") else _SIGNS.get(style, "")
+        return f"{sign}{text}{unit}", style
+
+
+Note = tuple[str, str]
+"""A text and the name of its style."""
+
+
+def _time(row: LayerFigures) -> float | None:
+    """Milliseconds: measured, else estimated."""
+    if row.measured is not None and row.measured.microseconds is not None:
+        return row.measured.microseconds / 1000
+    estimated: float | None = row.first("time_ms")
+    return estimated
+
+
+def layer_words(row: LayerFigures, count: int, asked: Mapping[str, str]) -> list[str]:
+    """What is known of a layer, each figure with what it is."""
+    parts = [f"layer {row.number} of {count}"]
+    dtype = row.first("dtype") or ""
+    if row.id in asked:
+        dtype = f"● {asked[row.id]} asked" + (f", built {dtype}" if dtype else "")
+    parts += [dtype] if dtype else []
+    sqnr = LAYERS.column("sqnr").of(row)
+    if sqnr is not None:
+        parts.append(f"SQNR {DECIBEL.text(sqnr)} dB simulated")
+    gain = None if row.proposed is None else row.proposed.gain_db
+    if gain is not None:
+        parts.append(f"gain {FIGURE.text(gain)} dB simulated")
+    if (time := _time(row)) is not None:
+        label = row.label if row.measured is not None else "estimated"
+        parts.append(f"{MILLISECONDS.text(time)} ms {label}")
+    return [*parts, *([row.placement] if row.placement else [])]
+
+
+# The drawing.
+
+
+class _Row(NamedTuple):
+    """A line of the drawing, and the node that it stands for; -1 for none."""
+
+    line: Callable[[int], Line]
+    node: int = -1
+
+
+class Neighbours(Rows):
+    """The node in a box, above it what it reads, below it what reads it.
+
+    The cursor is on the neighbours alone. Enter goes to one, and the drawing is that one's then.
+
+    Attributes:
+        node: the one in the box; -1 for none.
+        history: the nodes that were left, the last one last.
+    """
+
+    BINDINGS = [
+        Binding("left,h", "walk(-1)", "Producer", show=False, tooltip="Go to what it reads."),
+        Binding("right,l", "walk(1)", "Consumer", show=False, tooltip="Go to what reads it."),
+    ]
+
+    class Walked(Message):
+        """Another node is to be shown: :meth:`Neighbours.show` takes it."""
+
+        def __init__(self, node: int) -> None:
+            super().__init__()
+            self.node = node
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self.clear()
+
+    def clear(self) -> None:
+        """There is no node."""
+        self.node = -1
+        self.history: list[int] = []
+        self._tree: GraphTree | None = None
+        self._said: Sequence[str] = ()
+        self._reads: Sequence[int] = ()
+        self._readers: Sequence[int] = ()
+        self._rows: list[_Row] = []
+        self._down = True
+
+    def show(self, tree: GraphTree, node: int, said: Sequence[str]) -> None:
+        """Draw a node of a tree; ``said`` is what is known of its layer."""
+        same = self.node == node and self.cursor
+        self.node, self._tree, self._said = node, tree, said
+        self._reads, self._readers = tree.producers(node), tree.consumers(node)
+        output = tree.nodes[node][2]
+        ends = [f"the output {sanitize(v.name, 200)}" for v in tree.outputs if v.name == output]
+        above = [_neighbour(tree, "├─" if n else "╭─", at) for n, at in enumerate(self._reads)]
+        below = [_neighbour(tree, "├▶", at) for at in self._readers]
+        below += [_plain(f" ├▶ {text}") for text in ends]
+        if below:
+            last = self._readers[-1] if not ends else -1
+            below[-1] = _plain(f" ╰▶ {ends[-1]}") if ends else _neighbour(tree, "╰▶", last)
+        self._rows = [
+            *(above or [_plain(" ╷  reads inputs of the model or constants")]),
+            *_box(tree, node, said, self.scrollable_content_region.width or 56),
+            *(below or [_plain(" ╵  no node reads it")]),
+        ]
+        self.styles.height = 1 + min(len(self._rows), max(6, self.app.size.height // 2))
+        self.rows_changed(keep_cursor=False)
+        wanted = (self._readers if self._down else self._reads) or self._reads or self._readers
+        rows = range(len(self._rows))
+        first = next((at for at in rows if wanted and self._rows[at].node == wanted[0]), 0)
+        self.set_reactive(Rows.cursor, same or first)
+
+    def on_resize(self) -> None:
+        """Lay out anew."""
+        if self._tree is not None:
+            self.show(self._tree, self.node, self._said)
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    def row_line(self, index: int, width: int) -> Line:
+        return self._rows[index].line(width)
+
+    def action_move(self, by: int) -> None:
+        """Move to the next neighbour in that direction."""
+        step = 1 if by > 0 else -1
+        places = range(self.cursor + step, len(self._rows) if by > 0 else -1, step)
+        self.cursor = next((at for at in places if self._rows[at].node >= 0), self.cursor)
+
+    def action_choose(self) -> None:
+        """Go to the neighbour under the cursor."""
+        at = self._rows[self.cursor].node if self._rows else -1
+        if at >= 0:
+            self._go(at, down=self.cursor >= max(1, len(self._reads)))
+
+    def action_walk(self, by: int) -> None:
+        """Go to the first consumer (1) or producer (-1)."""
+        if nodes := self._readers if by > 0 else self._reads:
+            self._go(nodes[0], down=by > 0)
+
+    def _go(self, node: int, *, down: bool) -> None:
+        self._down = down
+        self.history = [*self.history[-99:], self.node]
+        self.post_message(self.Walked(node))
+
+    def back(self) -> bool:
+        """Go where the walk came from; False where it began."""
+        if self.history:
+            self.post_message(self.Walked(self.history.pop()))
+            return True
+        return False
+
+
+def _neighbour(tree: GraphTree, sign: str, node: int) -> _Row:
+    return _Row(lambda width: [(f" {sign} ", "dim"), *tree.node_line(node, width - 4)], node)
+
+
+def _plain(text: str) -> _Row:
+    return _Row(lambda width: [(fit(text, width), "dim")])
+
+
+def _box(tree: GraphTree, node: int, said: Sequence[str], width: int) -> list[_Row]:
+    """The node itself, in a box as wide as the view."""
+
+    def edge(left: str, right: str) -> _Row:
+        return _Row(lambda width: [(left + "━" * max(0, width - 3) + right, "accent")])
+
+    def inside(line: Callable[[int], Line]) -> _Row:
+        def framed(width: int) -> Line:
+            own = line(max(0, width - 4))
+            gap = " " * max(0, width - 4 - cells(own))
+            return [("┃ ", "accent"), *own, (f"{gap} ┃", "accent")]
+
+        return _Row(framed)
+
+    known = wrap(" · ".join(said), max(16, width - 4)) if said else []
+    return [
+        edge("┏┷", "┓"),
+        inside(lambda width: tree.node_line(node, width)),
+        *(inside(lambda width, row=row: [(row, "")]) for row in known),  # type: ignore[misc]
+        edge("┗┯", "┛"),
+    ]
