@@ -179,8 +179,8 @@ class GraphTree(Rows):
         """A node, by its whole name or a shorter one, in at most ``width`` cells."""
         known, op, _, shape, *_ = self.nodes[node]
         indent = f"{indent[:-1]}*" if self.marked(node) and indent else indent
-        note = (shape, "dim") if self.note is None else self.note(node)
-        return self._leaf(indent, op, name or known, note, width)
+        at_end = (shape, "dim") if self.note is None else self.note(node)
+        return self._leaf(indent, op, name or known, at_end, width)
 
     def _leaf(self, indent: str, op: str, name: str, note: tuple[str, str], width: int) -> Line:
         """Operator, name, note; a name that begins or ends with its operator says it once."""

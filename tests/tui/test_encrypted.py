@@ -72,6 +72,6 @@ async def test_without_the_key_nothing_is_opened(
 ) -> None:
     app, pilot = asked
     await pilot.press("escape")
-    await until(pilot, lambda: not app.opener.opening, "the end")
+    await until(pilot, lambda: not app.session.opening, "the end")
     assert app.session.model is None
     assert not isinstance(app.screen, PromptDialog)
