@@ -49,6 +49,7 @@ class GraphTree(Rows):
 
     Attributes:
         note: of a node the text at the end of its line, and its style; None: the shape.
+        head_note: what stands over these.
         marked: whether a node has a mark.
     """
 
@@ -74,6 +75,7 @@ class GraphTree(Rows):
         self._edges: Sequence[tuple[int, int]] = ()
         self._neighbours: tuple[dict[int, list[int]], dict[int, list[int]]] | None = None
         self.note: Callable[[int], tuple[str, str]] | None = None
+        self.head_note = ""
         self.marked: Callable[[int], bool] = lambda _: False
 
     # -- contents ----------------------------------------------------------------------------------
@@ -162,7 +164,8 @@ class GraphTree(Rows):
         entry = self._rows[index]
         indent = "  " * min(entry.depth, 8)
         if entry.kind == "root":
-            return [(fit(self.title, width), "head")]
+            note = f" {self.head_note}" if self.head_note else ""
+            return [(fit(self.title, width - len(note)), "head"), (note, "dim")]
         if entry.kind == "group":
             group = self._groups[entry.at]
             sign = "▾" if entry.at in self._open else "▸"

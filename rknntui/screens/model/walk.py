@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 
 # What is known of the layer that a node belongs to.
 
-SHOWN = ("shape", "dtype", "error", "placement", "time")
-"""What stands at the end of a node's line, in the order in which a key changes it."""
+SHOWN = {
+    "shape": "",
+    "dtype": "dtype, ● as asked",
+    "error": "SQNR, simulated",
+    "placement": "runs on, {}",
+    "time": "time, {}",
+}
+"""What stands at the end of a node's line, in the order in which a key changes it -> its head."""
 _KEYS = {"dtype": "dtype", "error": "sqnr", "placement": "placement"}
 _SIGNS = {"warn": "! ", "bad": "✗ "}
 _BAR = 6
@@ -69,6 +75,11 @@ class NodeLayers:
         own = [at for at, row in enumerate(self._found) if row is not None and row.id == layer]
         named = (at for at in own if self._nodes[at][0] == layer)
         return next(named, own[0] if own else -1)
+
+    def head(self, shown: str) -> str:
+        """What stands over it, with what kind of figures they are."""
+        labels = {row.label for row in self._known.rows if row.measured is not None}
+        return SHOWN[shown].format(", ".join(sorted(labels)) or "estimated")
 
     def note(self, shown: str, node: int, asked: Mapping[str, str]) -> Note:
         """What stands at the end of a node's line, and its style; ● is what the recipe asks for."""

@@ -76,7 +76,7 @@ class ModelWorkspace(Workspace):
         self.which: Which = "source"
         self.source = SourceLoad(self)
         self.node_layers = NodeLayers(self.session.layers)
-        self.show_at_end = SHOWN[0]
+        self.figures = "shape"
         self._loaded: tuple[object, ...] = ()
         self._found: list[int] = []
         self._origin = 0
@@ -242,11 +242,10 @@ class ModelWorkspace(Workspace):
         self._draw_notes()
 
     def _draw_notes(self) -> None:
-        shown = self.show_at_end
-        known = shown != SHOWN[0]
-        self.graph.note = (
-            (lambda n: self.node_layers.note(shown, n, self._asked)) if known else None
-        )
+        shown, layers = self.figures, self.node_layers
+        self.graph.head_note = layers.head(shown)
+        known = shown != "shape"
+        self.graph.note = (lambda node: layers.note(shown, node, self._asked)) if known else None
         self.graph.refresh()
         self._draw_neighbours()
 
@@ -262,8 +261,8 @@ class ModelWorkspace(Workspace):
 
     def action_figures(self) -> None:
         """Show something else at the end of each node's line."""
-        self.show_at_end = SHOWN[(SHOWN.index(self.show_at_end) + 1) % len(SHOWN)]
-        self.notify(f"At the end of a line: {self.show_at_end}.", timeout=2)
+        names = list(SHOWN)
+        self.figures = names[(names.index(self.figures) + 1) % len(names)]
         self._draw_notes()
 
     def action_promote(self) -> None:
