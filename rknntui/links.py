@@ -79,7 +79,7 @@ class GoToCompiled(Link):
 
 @dataclass(eq=False)
 class GoToOption(Link):
-    """Show an option in Configure."""
+    """Show an option in Recipe."""
 
     option: str
     workspace = "recipe"

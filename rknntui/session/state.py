@@ -49,7 +49,10 @@ RECENT = 12
 """Files that were open which are remembered."""
 
 DATASET_DEPENDS = frozenset(
-    ("dataset", "dataset_count", "dataset_seed", "model", "mean_values", "std_values")
+    (
+        *("dataset", "dataset_count", "dataset_seed", "model", "inputs", "input_size_list"),
+        *("mean_values", "std_values", "quant_img_RGB2BGR", "resize_filter", "resize_fit"),
+    )
 )
 """Options whose change outdates what is known of the dataset."""
 
@@ -373,6 +376,11 @@ class Session:
     ) -> None:
         """Take the answer of ``validate``."""
         self.problems, self.findings, self.yaml = problems, findings, yaml
+        self._publish(ProblemsChanged())
+
+    def set_dataset(self, facts: DatasetFacts) -> None:
+        """Take the answer of ``dataset.check``."""
+        self.dataset = facts
         self._publish(ProblemsChanged())
 
     def recipe_saved(self, path: str) -> None:

@@ -46,7 +46,15 @@ class RowState:
 
 
 class FormRows(Rows):
-    """The lines: titles of sections between options; the cursor skips the titles."""
+    """The lines: titles of sections between options; the cursor skips the titles.
+
+    Args:
+        sections: name -> title.
+        options: in their order.
+        state_of: what a line shows.
+        first: names of options that stand above all sections.
+        id: of the widget.
+    """
 
     BINDINGS = [
         Binding("left,h", "turn(-1)", "Previous value", show=False),
@@ -70,9 +78,11 @@ class FormRows(Rows):
         options: tuple[Option, ...],
         state_of: Callable[[Option], RowState],
         *,
+        first: tuple[str, ...] = (),
         id: str,  # noqa: A002 - Textual's own name
     ) -> None:
         super().__init__(id=id)
+        self._first = first
         self._sections = sections
         self._options = options
         self._state_of = state_of
@@ -84,9 +94,11 @@ class FormRows(Rows):
 
         The cursor stays on its option, or goes to the first.
         """
-        rows: list[str | Option] = []
+        shown = [option for option in self._options if fits(option)]
+        essential = [o for name in self._first for o in shown if o.name == name]
+        rows: list[str | Option] = ["Essentials", *essential] if essential else []
         for section, title in self._sections.items():
-            own = [o for o in self._options if o.section == section and fits(o)]
+            own = [o for o in shown if o.section == section and o not in essential]
             if own:
                 rows += [title, *own]
         if rows == self.rows:
@@ -96,7 +108,8 @@ class FormRows(Rows):
         if self.is_mounted:
             self.rows_changed()
             names = [row if isinstance(row, str) else row.name for row in rows]
-            self.cursor = names.index(here) if here in names else 1
+            self.cursor = names.index(here) if here in names else min(1, len(rows))
+            self.post_message(self.Highlighted(self, self.cursor))
         return True
 
     @property
@@ -158,7 +171,7 @@ class FormRows(Rows):
         style = "bad" if state.problem else "" if state.given else "dim"
         note = "problem" if state.problem else "changed" if state.changed else ""
         if not note:
-            note = "" if state.given else "default"
+            note = "set" if state.given else ""
         name = row.name + (" ext" if row.extension else "")
         here = "▸" if index == self.cursor else " "
         return [
@@ -327,6 +340,6 @@ def value_text(option: Option, recipe: Mapping[str, object]) -> str:
     """The value of an option in a recipe as a form shows it."""
     value = recipe.get(option.name)
     if option.kind in PER_LAYER and isinstance(value, Mapping) and value:
-        return f"{len(value)} tensors (Enter: Hybrid, e: edit as text)"
+        return f"{len(value)} tensors (Enter: Layers, e: edit as text)"
     shown = option.render(option.default if value is None else value)
     return sanitize(shown, 300) if cell_len(shown) else ""

@@ -36,23 +36,21 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         await until(pilot, lambda: app.session.model is not None, "a model is open")
 
         # dataset from a folder
-        await pilot.press("3", "p")
-        await choose_path(pilot, folder, "ctrl+s")
-        await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "asked")
-        await pilot.press("w", "down", "f2")
-        await choose_path(pilot, listed)
+        await pilot.press("2", "v", "L")
+        await press_text(pilot, str(folder))
+        await pilot.press("down")
+        await press_text(pilot, str(listed))
         await pilot.press("enter")
         await until(pilot, lambda: app.session.recipe.get("dataset") == str(listed), "a list")
         await until(pilot, lambda: "10 samples" in screen_text(app), "its samples are counted")
         await until(pilot, lambda: "no problems" in screen_text(app), "they are good")
 
-        # configure
-        await pilot.press("e")
-        await until(pilot, lambda: app.current == "recipe", "Configure")
-        for _ in range(2):
-            await pilot.press("enter")
-            await press_text(pilot, "127.5")
-            await pilot.press("down")
+        # mean and std: one choice sets both
+        await pilot.press("escape", "slash")
+        await press_text(pilot, "mean_v")
+        await pilot.press("enter", "enter")
+        await press_text(pilot, "127.5")
+        await pilot.press("enter")
         assert app.session.recipe["mean_values"] == [[127.5]]
         assert app.session.recipe["std_values"] == [[127.5]]
 

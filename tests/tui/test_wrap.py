@@ -118,7 +118,7 @@ def test_problems_of_a_recipe_are_wrapped_and_lead_to_their_option() -> None:
         "dataset": f"No calibration dataset is set. {CHINESE}",
         "target_platform": "x " * 40,
     }
-    lines, options = issue_lines(problems, [], 40)
+    lines, options = issue_lines(problems, [], None, 40)
     assert all(cell_len("".join(t for t, _ in line)) <= 40 for line in lines)
     told = "".join("".join(t for line in lines for t, _ in line).split())
     assert "".join(problems["dataset"].split()) in told

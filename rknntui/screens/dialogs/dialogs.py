@@ -136,7 +136,7 @@ class ErrorDialog(TextDialog):
 
     KEYS_TEXT = "y copy report · Esc close"
 
-    BINDINGS = [Binding("c", "option", "Configure", show=False)]
+    BINDINGS = [Binding("c", "option", "Recipe", show=False)]
 
     def __init__(self, error: Exception) -> None:
         from engine import named_option
@@ -332,7 +332,7 @@ class ChoiceDialog(Dialog):
             return
         here = self._shown[self.query_one(TextRows).cursor]
         self._words, self._shown = words, shown
-        title = f"{self.TITLE_TEXT}: {words}▏" if words else self.TITLE_TEXT
+        title = f"{self.TITLE_TEXT}: {words}" if words else self.TITLE_TEXT
         self.query_one(Vertical).border_title = title
         self._lay_out()
         at = 0 if words or here not in shown else shown.index(here)

@@ -188,7 +188,7 @@ def empty_lines(session: Session) -> list[Line]:
         return [*head, _key("quantize.next-view", "shows stages and log")]
     lines: list[Line] = [[], [("  Not built yet.", "head")]]
     if not session.recipe.get("dataset") and session.recipe.get("do_quantization", True):
-        lines += [_key("go.dataset", "chooses calibration samples (required for quantization)")]
+        lines += [_key("go.recipe", "chooses calibration samples (required for quantization)")]
     sets = _key("go.recipe", "sets mean, std and all other options")
     return [*lines, sets, _key("app.build", "builds")]
 

@@ -1,1 +1,1 @@
-"""The workspace Configure."""
+"""The workspace Recipe."""

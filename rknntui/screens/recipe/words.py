@@ -1,4 +1,4 @@
-"""What Configure says of options, problems and changes, and the recipe as a file."""
+"""What Recipe says of options, problems and changes, and the recipe as a file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine import Finding, chips_with, sanitize
+from engine import NORMALISATIONS, Finding, chips_with, sanitize
 from engine.wire.requests import RECIPE_SAVE, Saved, SaveParams
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
-from rknntui.screens.dialogs.picker import RECIPES, PathPicker, ask_new_file
+from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.wrap import wrap_line
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from engine import Option
+    from engine.wire.dataset import DatasetFacts
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.kept import Values
     from rknntui.widgets.strips import Line
@@ -29,29 +30,29 @@ _HOW = {
     "code": "Enter edits: FILE.py:Name, separated by commas",
     "choice": "left and right choose, Enter lists all, {recipe.edit} types",
     "path": "Enter opens the picker",
-    "channels": "Enter edits: 127,127,127; inputs separated by ;",
+    "channels": "{recipe.edit} edits: 127,127,127; inputs separated by ;",
     "shapes": "Enter edits: 1x3x224x224; inputs separated by ;",
     "names": "Enter edits: names separated by commas",
     "paths": "Enter edits: a path or - per input, separated by ;",
     "flags": "left and right switch, Enter edits one per input",
     "text": "Enter edits",
     "shape_sets": "Enter edits: 1x3x224x224|1x3x160x160; inputs separated by ;",
-    "mapping": "Enter shows Hybrid after a build, {recipe.edit} edits: tensor=value; tensor=value",
-    "ranges": "Enter shows Hybrid after a build, {recipe.edit} edits: tensor=minimum,maximum; …",
+    "mapping": "Enter shows Layers after a build, {recipe.edit} edits: tensor=value; tensor=value",
+    "ranges": "Enter shows Layers after a build, {recipe.edit} edits: tensor=minimum,maximum; …",
 }
 
 
 def help_lines(
-    option: Option, problem: str, elsewhere: int, width: int, value: object = None
+    option: Option, problem: str, elsewhere: int, width: int, recipe: Mapping[str, object]
 ) -> list[Line]:
-    """The help of an option: its problem first, so that a low pane shows it.
+    """The help of an option: its problem first, so that a low pane shows it; its values last.
 
     Args:
         option: under the cursor.
         problem: why its value, or the text being typed, cannot be built.
         elsewhere: number of other options with a problem.
         width: cells.
-        value: that it has now.
+        recipe: has its value, and the chip that is targeted.
     """
     lines: list[Line] = [[(option.name, "accent"), (f"  {option.flag}", "dim")]]
     if problem:
@@ -59,12 +60,7 @@ def help_lines(
     lines += wrapped(option.help, width, "")
     if option.reason:
         lines += wrapped(option.reason, width, "dim")
-    if about := option.about.get(str(value)):
-        lines += wrapped(f"{value}: {about}", width, "")
-    default = option.render(option.default) or "none"
-    facts = [f"default: {default}"]
-    if option.choices:
-        facts.append(f"one of {', '.join(option.choices)}")
+    facts = [f"default: {option.render(option.default) or 'none'}"]
     if option.minimum is not None and option.maximum is not None:
         facts.append(f"{option.minimum} to {option.maximum:,}")
     facts.append(_whose(option))
@@ -72,11 +68,26 @@ def help_lines(
         facts.append(_ROLES[option.role])
     facts.append(f"rebuilds from: {option.stage}")
     lines += wrapped(" · ".join(facts), width, "dim")
-    lines += wrapped(with_keys(_HOW[option.kind]) + ", Delete: default", width, "dim")
+    usual = "Enter lists usual ones, " if option.name in ("mean_values", "std_values") else ""
+    lines += wrapped(usual + with_keys(_HOW[option.kind]) + ", Delete: default", width, "dim")
     if elsewhere:
         many = "problems" if elsewhere > 1 else "problem"
         there = f"{key_text('recipe.next-problem')} goes there"
         lines += wrapped(f"✗ {elsewhere} more {many} elsewhere: {there}", width, "warn")
+    if option.choices:
+        lines += _choice_lines(option, recipe, width)
+    return lines
+
+
+def _choice_lines(option: Option, recipe: Mapping[str, object], width: int) -> list[Line]:
+    """The values with a line on each; the one that counts is marked and comes first."""
+    now = str(recipe.get(option.name, option.default))
+    about = values_about(option, recipe) if option.kind == "choice" else {}
+    lines: list[Line] = []
+    for choice in sorted(option.choices, key=lambda choice: choice != now):
+        mark, style = ("▸ ", "head") if choice == now else ("  ", "")
+        line: Line = [(f"{mark}{choice}", style), (f"  {about.get(choice, '')}".rstrip(), "dim")]
+        lines += wrap_line(line, width)
     return lines
 
 
@@ -94,22 +105,38 @@ def _whose(option: Option) -> str:
 
 
 def issue_lines(
-    problems: Mapping[str, str], findings: Sequence[Finding], width: int
-) -> tuple[list[Line], list[str]]:
-    """The problems in the order of the mapping, then the findings; all wrapped.
+    problems: Mapping[str, str],
+    findings: Sequence[Finding],
+    facts: DatasetFacts | None,
+    width: int,
+) -> tuple[list[Line], list[str | int]]:
+    """Problems of options, then of samples, then the findings of both; all wrapped.
 
     Returns:
-        The lines, and for each line of a problem its option.
+        The lines, and for each line of a problem its option, or the line of its sample.
     """
+    bad, skipped = (facts.problems, facts.skipped or ()) if facts is not None else ((), ())
+    told: list[tuple[str | int, str, str]] = [(n, n, text) for n, text in problems.items()]
+    told += [(p.line, f"dataset line {p.line}", f"{p.what} {p.remedy or ''}") for p in bad]
     lines: list[Line] = []
-    options: list[str] = []
-    for name, message in problems.items():
-        message_line: Line = [("✗ ", "bad"), (f"{name}: ", "head"), (sanitize(message), "bad")]
-        own = wrap_line(message_line, width)
+    targets: list[str | int] = []
+    for target, where, what in told:
+        line: Line = [("✗ ", "bad"), (f"{where}: ", "head"), (sanitize(what).strip(), "bad")]
+        own = wrap_line(line, width)
         lines += own
-        options += [name] * len(own)
-    lines += finding_lines(findings, width, "recipe.apply-remedy")
-    return lines or [[("✓ no problems, no findings", "good")]], options
+        targets += [target] * len(own)
+    every = (*findings, *(facts.findings if facts is not None else ()))
+    lines += finding_lines(every, width, "recipe.apply-remedy")
+    for file in skipped[:20]:
+        lines += wrap_line([("! ", "warn"), (sanitize(f"{file.file} {file.what}"), "")], width)
+    return lines or [[("✓ no problems, no findings", "good")]], targets
+
+
+def has_words(option: Option, words: str) -> bool:
+    """Whether an option has all of the words in its name, flag, help, values or their aliases."""
+    texts = (option.name, option.flag, option.help, *option.choices, *option.aliases)
+    text = " ".join((*texts, *option.about.values())).lower()
+    return all(word in text for word in words.lower().split())
 
 
 def diff_lines(
@@ -172,6 +199,44 @@ def values_about(option: Option, recipe: Mapping[str, object]) -> dict[str, str]
     return about
 
 
+_TYPED = "other values"
+
+
+def ask_usual(
+    app: App[Any],
+    recipe: Mapping[str, object],
+    shapes: Sequence[Sequence[int]],
+    then: Callable[[Values], None],
+    edit: Callable[[], None],
+) -> None:
+    """Show the usual means and stds; ``then`` gets both with the order of the channels.
+
+    Args:
+        app: shows them.
+        recipe: as it is.
+        shapes: of the model's inputs.
+        then: called with the changes that were chosen.
+        edit: called where other values are to be typed.
+    """
+    known = {usual: usual.changes(shapes) for usual in NORMALISATIONS}
+    found = {usual.name: changes for usual, changes in known.items() if changes}
+    about = {u.name: f"{u.text}; {u.about}" for u, changes in known.items() if changes}
+    if not found:
+        edit()
+        return
+    both = {name: recipe.get(name) for name in ("mean_values", "std_values")}
+    now = next((name for name, changes in found.items() if changes.items() >= both.items()), "")
+    about[_TYPED] = "Type them, a value per channel."
+
+    def take(choice: str) -> None:
+        if choice == _TYPED:
+            edit()
+        else:
+            then(dict(found[choice]))
+
+    ask_user(app, ChoiceDialog("mean_values and std_values", tuple(about), now, about), take)
+
+
 def turned(option: Option, value: object, step: int) -> object:
     """The value that left or right makes of another one; the same where they do nothing.
 
@@ -195,14 +260,7 @@ def turned(option: Option, value: object, step: int) -> object:
     return value
 
 
-# Reading and writing the recipe's file.
-
-
-def load_recipe(workspace: Workspace) -> None:
-    """Choose a recipe file and take its values."""
-    start = workspace.session.recipe_path or str(Path.cwd()) + "/"
-    picker = PathPicker("Load a recipe (.yaml)", start, suffixes=RECIPES)
-    ask_user(workspace.app, picker, workspace.workbench.open_path)
+# Writing the recipe's file.
 
 
 def save_recipe(workspace: Workspace) -> None:

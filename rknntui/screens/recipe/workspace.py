@@ -1,4 +1,4 @@
-"""Workspace Configure: the recipe as a form generated from the options, checked as it is typed."""
+"""Workspace Recipe: the options as a form, checked as they are typed, beside the data they get."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from textual import getters, on
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
+from engine import OPTIONS, SECTIONS, Finding, Option, chips, did_you_mean, sanitize
 from engine.wire.requests import RECIPE_LOAD, VALIDATE, AtPath, Checked, LoadedRecipe, OfRecipe
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoTo, GoToOption, Link
-from rknntui.screens.base.workspace import Workspace
+from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.dialogs import ask_user, remedies
-from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.screens.dialogs.picker import MODELS, PathPicker
+from rknntui.screens.recipe.data import SampleList, SamplePreview
+from rknntui.screens.recipe.samples import DatasetFiles, facts_text
 from rknntui.screens.recipe.words import (
+    ask_usual,
     choose,
     diff_lines,
+    has_words,
     help_lines,
     issue_lines,
-    load_recipe,
     save_recipe,
     turned,
 )
@@ -30,38 +34,51 @@ from rknntui.session.kept import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
 from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
 from rknntui.widgets.line_list import Rows, SidePane, TextRows
+from rknntui.widgets.one_line import SearchLine, ViewBar, fit_facts
 
 _CHECK_SECONDS = 0.25
-_EDITS = ("edit", "build")
+_FIRST = (
+    *("model", "dataset", "mean_values", "std_values", "target_platform"),
+    *("quantized_dtype", "quantized_algorithm"),
+)
+_OF_DATA = ("run", "next_sample", "previous_sample")
+_NORMALISING = ("mean_values", "std_values")
+_NARROW = 110
+"""Cells below which the form and the data are views of their own."""
 
 
-class Configure(Workspace):
-    """The form, the help of the focused option, problems and findings, and the recipe's changes."""
+class Recipe(TableWorkspace):
+    """The form, the help of the option under the cursor, the samples, problems and changes."""
 
     NAME = "recipe"
     HELP = (
-        "Every option of the recipe. Enter edits or lists the values, left and right choose, "
-        "Delete restores the default. "
+        "The options and the calibration data. Enter edits or lists the values, left and right "
+        "choose, Delete restores the default; {recipe.filter} finds an option by its name or help. "
+        "The picture is a sample as the network sees it; below it stand the values that reach the "
+        "network, and expected is the range that mean and std give for pixels 0..255.\n"
         "● differs from the recipe's file, ✗ cannot be built, ext is an rknntui extension."
     )
     FIRST_FOCUS = "#options"
+    PANES = {"Options": "form", "Data": "sample-list", "Changes": "diff"}
     DEFAULT_CSS = """
-    Configure {
-        & #configure-body { height: 1fr; }
-        & #configure-side { width: 2fr; height: 1fr; }
-        & OptionForm { width: 3fr; }
-        & #configure-side TextRows {
-            padding: 0 1; border-top: solid $panel; border-title-color: $text-muted;
+    Recipe {
+        & #recipe-body { height: 1fr; }
+        & #recipe-side { width: 2fr; height: 1fr; }
+        & OptionForm { width: 3fr; max-width: 90; }
+        & SampleList, & #diff { width: 3fr; }
+        & #option-help {
+            height: auto; max-height: 60%; padding: 0 1; border-bottom: solid $panel;
         }
-        & #option-help { height: 2fr; }
-        & #issues { height: 1fr; }
-        & #diff { height: 1fr; }
-        &.-stacked #configure-body { layout: vertical; }
-        &.-stacked #configure-side { width: 1fr; height: 8; }
-        &.-stacked OptionForm { width: 1fr; height: 1fr; }
-        &.-stacked #issues, &.-stacked #diff { display: none; }
-        &.-stacked.-show-diff #diff { display: block; }
-        &.-stacked.-show-diff #option-help { display: none; }
+        & #issues { height: auto; max-height: 30%; padding: 0 1; border-top: solid $panel; }
+        &.-stacked #issues { max-height: 5; }
+        &.-stacked.-options #recipe-body { layout: vertical; }
+        &.-stacked.-options #recipe-side { width: 1fr; height: 8; }
+        &.-stacked.-options OptionForm { width: 1fr; height: 1fr; max-width: 100%; }
+        &.-stacked.-options #option-help {
+            height: 1fr; max-height: 100%; border-bottom: none; border-top: solid $panel;
+        }
+        &.-detail OptionForm { display: none; }
+        &.-stacked.-detail #recipe-side, &.-detail #option-help { height: 1fr; max-height: 100%; }
     }
     """
 
@@ -70,35 +87,62 @@ class Configure(Workspace):
         self._typed: tuple[str, str] | None = None
         self._candidate: Values | None = None  # the recipe with what is being typed
         self._disk: Mapping[str, object] | None = None
-        self._issue_options: list[str] = []
+        self._targets: list[str | int] = []
+        self._words = ""
+        self._also: set[str] = set()
+        self._files = DatasetFiles(self, self._written)
 
     def compose(self) -> ComposeResult:
-        rows = FormRows(SECTIONS, OPTIONS, self._row_state, id="options")
-        with Horizontal(id="configure-body"):
+        rows = FormRows(SECTIONS, OPTIONS, self._row_state, first=_FIRST, id="options")
+        yield ViewBar(tuple(self.PANES))
+        with Horizontal(id="recipe-body"):
             yield OptionForm(rows, self._edit_text, id="form")
-            with Vertical(id="configure-side"):
-                for name in ("option-help", "issues", "diff"):
-                    yield SidePane(id=name)
+            yield SampleList(id="sample-list")
+            yield SidePane(id="diff")
+            with Vertical(id="recipe-side"):
+                yield SidePane(id="option-help")
+                yield SamplePreview(id="preview")
+        yield SidePane(id="issues")
+        yield SearchLine("search options: Enter keeps, Esc shows all", id="search")
 
     def on_mount(self) -> None:
-        for name, title in (
-            ("option-help", "Option"),
-            ("issues", "Problems and findings"),
-            ("diff", "Changes"),
-        ):
-            pane = self.query_one(f"#{name}", TextRows)
-            pane.border_title = title
-            pane.SHOW_CURSOR = name == "issues"
-        self.query_one("#option-help", TextRows).can_focus = False
+        self.help_pane.SHOW_CURSOR = self.query_one("#diff", TextRows).SHOW_CURSOR = False
+        self.help_pane.can_focus = False
         self.form.rows.cursor = 1
+        self._show_view()
 
     form = getters.query_one(OptionForm)
     """The form."""
+    samples = getters.query_one(SampleList)
+    """The list of samples."""
+    preview = getters.query_one(SamplePreview)
+    """The sample under the cursor."""
+    help_pane = getters.query_one("#option-help", TextRows)
+    """What is known of the option under the cursor."""
 
     def on_resize(self) -> None:
         """Side by side where there is room for both."""
-        self.set_class(self.size.width < 110, "-stacked")
+        self.set_class(self.size.width < _NARROW, "-stacked")
+        self._show_view()
         self.call_after_refresh(self._draw_side)
+
+    def pane_shown(self, view: str) -> None:
+        self._show_view()
+        focus = {"Data": self.samples.table, "Changes": self.query_one("#diff")}
+        focus.get(view, self.form.rows).focus()
+        self.call_after_refresh(self.samples.table.reveal, self.samples.table.cursor)
+        self.call_after_refresh(self._moved)
+
+    def _show_view(self) -> None:
+        for name, pane in self.PANES.items():
+            self.query_one(f"#{pane}").display = name == self.view
+        options = self.view == "Options"
+        self.help_pane.display = options
+        self.set_class(options, "-options")
+        self.set_class(options and self.has_class("-detail"), "-detail")
+        beside = options and not self.has_class("-stacked") and not self.has_class("-detail")
+        self.preview.display = beside or self.view == "Data"
+        self.query_one("#issues").display = not (options and self.has_class("-stacked"))
 
     # -- what the form shows ---------------------------------------------------------------------
 
@@ -110,10 +154,26 @@ class Configure(Workspace):
         return RowState(value_text(option, recipe), in_recipe, changed, problem)
 
     def _fits(self, option: Option) -> bool:
-        """Whether an option concerns the open model; one that is set is shown in any case."""
-        model = self.session.model
-        concerns = not option.frameworks or (model is not None and model.kind in option.frameworks)
-        return concerns or option.name in self.session.recipe
+        """Whether an option concerns the open model and the target, and has the words searched.
+
+        One that is set is shown in any case.
+        """
+        if self._words:
+            return has_words(option, self._words)
+        if option.name in self.session.recipe or option.name in self._also:
+            return True
+        model, generation = self.session.model, self._generation
+        if generation == 2 and option.generations == (1,):
+            return False
+        if generation == 1 and option.generations == (2,) and option.role == "compiler":
+            return False
+        return not option.frameworks or (model is not None and model.kind in option.frameworks)
+
+    @property
+    def _generation(self) -> int | None:
+        """Of the chip that is targeted; None where there is none."""
+        chip = self.session.recipe.get("target_platform")
+        return next((known.generation for known in chips() if known.name == chip), None)
 
     def _edit_text(self, option: Option) -> str:
         value = self.session.recipe.get(option.name)
@@ -124,38 +184,57 @@ class Configure(Workspace):
         self._check()
         self._read_disk()
         self._draw()
+        self.samples.read()
+
+    def on_keys_changed(self) -> None:
+        """What is said where there are no samples names keys."""
+        self.samples.forget()
+        super().on_keys_changed()
+
+    def on_model_opened(self) -> None:
+        """Another model, or files that changed on disk were read again."""
+        self.samples.forget()
+        if self.shown:
+            self.samples.read()
 
     def _draw(self) -> None:
         self.form.rows.show_options(self._fits)
         self.form.rows.refresh()
+        path, facts = str(self.session.recipe.get("dataset") or ""), self.session.dataset
+        room = max(20, self.size.width - 30)
+        self.bar.set_note(fit_facts(facts_text(path, facts), room))
         self._draw_side()
+
+    @on(Rows.Highlighted, "#samples")
+    def _moved(self) -> None:
+        self.preview.follow(self.samples.table.record)
 
     @on(SidePane.Resized)
     @on(Rows.Highlighted, "#options")
     def _draw_side(self) -> None:
-        option = self.form.rows.option
-        if option is None or not self.is_attached:
+        if not self.is_attached:
             return
-        pane = self.query_one("#option-help", TextRows)
-        width = max(20, (pane.size.width or self.size.width) - 3)
-        problem = self.session.all_problems.get(option.name, "")
-        if self._typed is not None and self._typed[0] == option.name:
-            problem = self._typed[1]
-        if problem and any(
-            option.name in finding.changes for finding in remedies(self.listed_findings())
-        ):
-            problem += f" {key_text('recipe.apply-remedy')} applies it."
-        elsewhere = len(set(self.session.all_problems) - {option.name})
-        value = self.session.recipe.get(option.name, option.default)
-        pane.set_lines(help_lines(option, problem, elsewhere, width, value))
-        problems, findings = self.session.all_problems, self.session.findings
-        issues = self.query_one("#issues", TextRows)
-        issue_rows, self._issue_options = issue_lines(problems, findings, width)
-        issues.set_lines(issue_rows, keep_cursor=True)
+        problems, option = self.session.all_problems, self.form.rows.option
+        if option is not None:
+            problem = problems.get(option.name, "")
+            if self._typed is not None and self._typed[0] == option.name:
+                problem = self._typed[1]
+            fixes = remedies(self.listed_findings())
+            if problem and any(option.name in finding.changes for finding in fixes):
+                problem += f" {key_text('recipe.apply-remedy')} applies the fix."
+            elsewhere = len(set(problems) - {option.name})
+            width = max(20, (self.help_pane.size.width or self.size.width) - 3)
+            told = help_lines(option, problem, elsewhere, width, self.session.recipe)
+            self.help_pane.set_lines(told)
+        facts = self.session.dataset
+        width = max(20, self.size.width - 4)
+        lines, self._targets = issue_lines(problems, self.session.findings, facts, width)
+        self.query_one("#issues", TextRows).set_lines(lines, keep_cursor=True)
         where = self.session.recipe_path
         before = self._disk if self._disk is not None else self.session.saved
-        lines = diff_lines(OPTIONS, before, self.session.recipe, where, width)
-        self.query_one("#diff", TextRows).set_lines(lines)
+        pane = self.query_one("#diff", TextRows)
+        room = max(20, (pane.size.width or width) - 3)
+        pane.set_lines(diff_lines(OPTIONS, before, self.session.recipe, where, room))
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -167,11 +246,13 @@ class Configure(Workspace):
             self._check()
             self._read_disk()
             self._draw()
+            self.samples.read()
 
     def on_problems_changed(self, message: ProblemsChanged) -> None:
         """Mark what cannot be built."""
         if self.shown:
             self._draw()
+            self.samples.draw()
 
     def _check(self, recipe: Values | None = None) -> None:
         """Let the worker check the recipe, a moment after the last change."""
@@ -271,11 +352,18 @@ class Configure(Workspace):
 
     @on(Rows.Chosen, "#options")
     def _option_chosen(self) -> None:
-        """Edit; of a choice show the list, and Hybrid for what has an entry a layer."""
+        """Edit; list what there is to choose from, and Layers for what has an entry a layer."""
         option = self.form.rows.option
-        if option is not None and option.kind == "choice" and not self.unavailable_reason("edit"):
+        if option is None:
+            return
+        if self.unavailable_reason("edit"):
+            self.action_edit()
+        elif option.kind == "choice":
             choose(self.app, option, self.session.recipe, self._change)
-        elif option is not None and option.kind in PER_LAYER and self.session.built is not None:
+        elif option.name in _NORMALISING:
+            shapes = [tensor.shape for tensor in self.session.inputs]
+            ask_usual(self.app, self.session.recipe, shapes, self._change, self.form.edit)
+        elif option.kind in PER_LAYER and self.session.built is not None:
             self.post_message(GoTo("layers"))
         else:
             self.action_edit()
@@ -283,76 +371,163 @@ class Configure(Workspace):
     def action_edit(self) -> None:
         """Edit in place; a file or folder is chosen in the picker."""
         option = self.form.rows.option
-        if option is None:
-            return
-        if reason := self.unavailable_reason("edit"):
+        if reason := self.disabled_reason("edit"):
             self.notify(f"Not now: {reason}", severity="warning", markup=False)
+        elif self.view == "Data" or (option is not None and option.name == "dataset"):
+            self._files.pick()
+        elif option is None:
             return
-        if option.kind == "path":
-            self._pick(option)
+        elif option.kind == "path":
+            start = str(self.session.recipe.get(option.name) or "")
+            kinds = MODELS if option.name == "model" else ()
+            picker = PathPicker(option.help, start, suffixes=kinds)
+            ask_user(self.app, picker, lambda path: self._change({option.name: path}))
         elif option.kind == "bool":
             self._turned(FormRows.Turned(1))
         else:
             self.form.edit()
 
-    def _pick(self, option: Option) -> None:
-        def chosen(path: str) -> None:
-            self._change({option.name: path})
-            self._draw()
-
-        start = str(self.session.recipe.get(option.name) or "")
-        picker = PathPicker(option.help, start, folders=option.name == "dataset")
-        ask_user(self.app, picker, chosen)
+    def _written(self) -> None:
+        self.samples.forget()
+        self.samples.read()
 
     # -- actions ---------------------------------------------------------------------------------
 
     def unavailable_reason(self, method: str) -> str:
-        if self.session.container is not None and method in _EDITS:
+        recipe, container = self.session.recipe, self.session.container is not None
+        if container and method in ("edit", "make", "build"):
             return "a container is already built; open its model to change the recipe."
-        if method == "next_problem":
-            return "" if self.session.all_problems else "there are no problems."
-        if method in ("save", "build", "copy_yaml") and not self.session.recipe:
+        if container and method in _OF_DATA:
+            return "a container has no samples."
+        if method in ("save", "build", "copy_yaml", "edit", "make") and not recipe:
             return "no model is open ({app.open} opens one)."
-        return ""
-
-    def action_load(self) -> None:
-        """Choose a recipe file and take its values."""
-        load_recipe(self)
+        if method in _OF_DATA and not recipe.get("dataset"):
+            return "no dataset is chosen ({recipe.next-view} shows Data, {recipe.edit} chooses it)."
+        if method in ("next_problem", "previous_problem"):
+            bad = self.session.all_problems or (self.is_attached and self.samples.bad_rows())
+            return "" if bad else "there are no problems."
+        if method == "next_input":
+            return "" if len(self.session.inputs) > 1 else "the model has only one input."
+        if method in ("filter", "copy_table") and self.view != "Data":
+            return ""
+        return super().unavailable_reason(method)
 
     def action_save(self) -> None:
         """Ask where, and before a file is replaced."""
         save_recipe(self)
 
+    def action_make(self) -> None:
+        """Choose the folder, then the list."""
+        self._files.make()
+
+    def action_run(self) -> None:
+        """Decode every file of the dataset, which a build would do too."""
+        self.samples.check(decode=True)
+
+    def action_next_sample(self) -> None:
+        """Go to the next sample."""
+        self.samples.step(1)
+
+    def action_previous_sample(self) -> None:
+        """Go to the sample before."""
+        self.samples.step(-1)
+
+    def action_next_input(self) -> None:
+        """Preview the next input."""
+        self.preview.follow(self.samples.table.record, step=1)
+
     def action_next_problem(self) -> None:
-        """Put the cursor on the next option with a problem."""
-        names = [o.name for o in OPTIONS if o.name in self.session.all_problems]
-        here = self.form.rows.option
-        if not names:
+        """Put the cursor on the next option or sample with a problem."""
+        self._go_to_problem(1)
+
+    def action_previous_problem(self) -> None:
+        """Put the cursor on the option or sample before that has a problem."""
+        self._go_to_problem(-1)
+
+    def _go_to_problem(self, step: int) -> None:
+        self._search("")
+        rows = [row if isinstance(row, str) else row.name for row in self.form.rows.rows]
+        known = sorted((rows.index(n), n) for n in self.session.all_problems if n in rows)
+        bad = [(len(rows) + at, line) for at, line in self.samples.bad_rows()]
+        places: list[tuple[int, str | int]] = [*known, *bad]
+        if not places:
             return
-        order = [o.name for o in OPTIONS]
-        at = order.index(here.name) if here is not None else -1
-        following = [n for n in names if order.index(n) > at]
-        self.focus_option((following or names)[0])
+        in_data = self.view == "Data"
+        here = len(rows) + self.samples.table.cursor if in_data else self.form.rows.cursor
+        further = [target for at, target in places[::step] if (at - here) * step > 0]
+        self._go_to(further[0] if further else places[::step][0][1])
+
+    def _go_to(self, target: str | int) -> None:
+        """Show an option by its name, or a sample by its line."""
+        if isinstance(target, str):
+            self.focus_option(target)
+        else:
+            self._choose_view("Data")
+            self.samples.go_to(target)
+
+    def _choose_view(self, name: str) -> None:
+        if self.view != name:
+            self.bar.choose(name)
+
+    def action_filter(self) -> None:
+        """Search the options, or filter the samples."""
+        if self.view == "Data":
+            super().action_filter()
+        else:
+            self._choose_view("Options")
+            self.query_one("#search", SearchLine).open()
+
+    @on(SearchLine.Typed, "#search")
+    def _search_typed(self, event: SearchLine.Typed) -> None:
+        event.stop()
+        self._search(event.text.strip())
+        if event.done:
+            self.form.rows.focus()
+
+    def _search(self, words: str) -> None:
+        if words != self._words:
+            self._words = words
+            said = f"No option has “{sanitize(words, 40)}”; Esc shows all."
+            self.form.rows.empty = [[(f"  {said}", "dim")]]
+            self._draw()
+
+    def action_detail(self) -> None:
+        """Show all that is known of the option in the place of the form, or give it back."""
+        self.toggle_class("-detail")
+        detail = self.help_pane.can_focus = self.has_class("-detail")
+        self._show_view()
+        (self.help_pane if detail else self.form.rows).focus()
+
+    def action_back(self) -> None:
+        """Give the form its place back, show all options again, or stop a question."""
+        if self.has_class("-detail"):
+            self.action_detail()
+        elif self._words:
+            self._search("")
+        elif self.view != "Options":
+            self._choose_view("Options")
+        else:
+            raise SkipAction  # the workbench's Esc
 
     def arrive(self, link: Link) -> None:
         if isinstance(link, GoToOption):
             self.focus_option(link.option)
 
     def focus_option(self, name: str) -> None:
-        """Focus an option."""
-        try:
-            self.form.focus_option(name)
-        except ValueError:
+        """Show the form with the cursor on an option."""
+        if name not in [option.name for option in OPTIONS]:
             near = did_you_mean(name, [o.name for o in OPTIONS])
             self.notify(f"There is no option {sanitize(name, 60)}. {near}", markup=False)
-
-    def action_diff(self) -> None:
-        """Show the changes in the place of the help, or give it back."""
-        self.toggle_class("-show-diff")
-        self.query_one("#diff" if self.has_class("-show-diff") else "#options").focus()
+            return
+        self._also.add(name)
+        self._search("")
+        self.form.rows.show_options(self._fits)
+        self._choose_view("Options")
+        self.form.focus_option(name)
 
     def listed_findings(self) -> Sequence[Finding]:
-        return self.session.findings
+        facts = self.session.dataset
+        return (*self.session.findings, *(facts.findings if facts is not None else ()))
 
     def change_recipe(self, changes: Values) -> None:
         self._change(changes)
@@ -360,14 +535,17 @@ class Configure(Workspace):
 
     @on(Rows.Chosen, "#issues")
     def _issue_chosen(self, event: Rows.Chosen) -> None:
-        if event.index < len(self._issue_options):
-            self.focus_option(self._issue_options[event.index])
+        if event.index < len(self._targets):
+            self._go_to(self._targets[event.index])
 
     def copy_text(self) -> str:
         option = self.form.rows.option
         focused = self.screen.focused
         if isinstance(focused, TextRows):
             return focused.text()
+        if self.view == "Data":
+            record = self.samples.table.record
+            return "" if record is None else " ".join(record.files)
         if option is None:
             return ""
         return f"{option.name}: {self._edit_text(option)}"
@@ -376,8 +554,19 @@ class Configure(Workspace):
         """Copy the recipe's file."""
         self.workbench.copy(self.session.yaml)
 
+    def action_copy_table(self) -> None:
+        """Copy the shown samples, or the recipe's file."""
+        if self.view == "Data":
+            super().action_copy_table()
+        else:
+            self.action_copy_yaml()
+
     def command_line(self) -> list[str]:
-        return command_for("build", self.session)
+        recipe = self.session.recipe
+        if self.view != "Data" or not recipe.get("dataset"):
+            return command_for("build", self.session)
+        words = ["rknntui", "dataset", "check", str(recipe["dataset"])]
+        return [*words, "--model", str(recipe["model"])] if recipe.get("model") else words
 
 
 def _with(recipe: Values, option: Option, value: object) -> Values:

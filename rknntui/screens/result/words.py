@@ -69,7 +69,7 @@ def reason(method: str, view: str, subject: Subject) -> str:
         return "the open file is a compiled model."
     samples = session.container is None and session.recipe.get("dataset")
     if method == "sample" and not samples:
-        return "there is no calibration dataset ({go.dataset} chooses one)."
+        return "there is no calibration dataset ({go.recipe} chooses one)."
     if method == "export" and session.container is not None:
         return "this is the container; open its model to export again."
     if method == "export" and not session.recipe.get("model"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rknntui.app import Workbench
-from rknntui.screens.dataset.workspace import DatasetWorkspace
+from rknntui.screens.recipe.workspace import Recipe
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.thumbnail import Thumbnail
 from tests.tui.conftest import screen_text, until
@@ -21,9 +21,10 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures
 async def test_an_empty_workspace_says_which_keys_fill_it(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, DatasetWorkspace)
-        assert "p chooses a folder of images" in screen_text(app)
-        assert "m writes a dataset.txt" in screen_text(app)
+        await visited(pilot, Recipe)
+        await pilot.press("v")
+        assert "e chooses a folder of images" in screen_text(app)
+        assert "L writes a dataset.txt" in screen_text(app)
 
 
 async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
@@ -31,12 +32,13 @@ async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
 ) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, DatasetWorkspace)
+        workspace = await visited(pilot, Recipe)
+        await pilot.press("v")
         await until(pilot, lambda: "12 samples" in screen_text(app), "the facts")
         await until(pilot, lambda: bool(workspace.query_one(Thumbnail).rows), "a picture")
         await until(pilot, lambda: "✓ -1..1" in screen_text(app), "what mean and std promise")
         first = workspace.query_one(Thumbnail).rows
-        await pilot.press("down")
+        await pilot.press("right_square_bracket")
         await until(pilot, lambda: workspace.query_one(Thumbnail).rows != first, "the next one")
         assert "001.png → image 1x1x8x8" in screen_text(app)
         await pilot.press("y")
@@ -50,7 +52,8 @@ async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
 async def test_a_picture_follows_a_change_of_the_theme(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, DatasetWorkspace)
+        workspace = await visited(pilot, Recipe)
+        await pilot.press("v")
         picture = workspace.query_one(Thumbnail)
         await until(pilot, lambda: "▀▀" in screen_text(app), "a picture in colours")
         rows = picture.rows
@@ -71,7 +74,8 @@ async def test_a_terminal_without_colours_of_its_own_gets_characters(
     async with app.run_test(size=SIZE) as pilot:
         if colours == "ansi":
             app.theming.use("ansi")
-        workspace = await visited(pilot, DatasetWorkspace)
+        workspace = await visited(pilot, Recipe)
+        await pilot.press("v")
         picture = workspace.query_one(Thumbnail)
         await until(pilot, lambda: bool(picture.rows), "a picture")
         await pilot.pause()
@@ -88,17 +92,18 @@ async def test_problems_name_line_and_file_and_are_reached_by_a_key(
         stream.write("gone.png\nwrong.npy\n")
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, DatasetWorkspace)
+        workspace = await visited(pilot, Recipe)
+        await pilot.press("v")
         await until(pilot, lambda: "✗ 2 problems" in screen_text(app), "two problems")
         await pilot.press("n")
-        record = workspace.table.record
+        record = workspace.samples.table.record
         assert record is not None
         assert record.line == 4
         assert "gone.png" in record.problem
         told = workspace.query_one("#channels", TextRows)
         await until(pilot, lambda: "does not exist" in " ".join(told.text().split()), "the reason")
         await pilot.press("n")
-        record = workspace.table.record
+        record = workspace.samples.table.record
         assert record is not None
         assert "wrong.npy" in record.name
 
@@ -113,7 +118,8 @@ async def test_a_remedy_that_can_be_applied_is_not_a_grey_key(demo: Path, tmp_pa
     )
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        workspace = await visited(pilot, DatasetWorkspace)
+        workspace = await visited(pilot, Recipe)
+        await pilot.press("v")
         await until(pilot, lambda: not workspace.disabled_reason("apply_remedy"), "a remedy")
         await until(pilot, lambda: "Apply fix" not in grey_keys(app), "its key works")
         assert "Apply fix" in screen_text(app).splitlines()[-1]
@@ -126,14 +132,15 @@ async def test_the_table_sorts_filters_and_is_written_to_a_file(
     monkeypatch.chdir(tmp_path)
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, DatasetWorkspace)
+        workspace = await visited(pilot, Recipe)
+        await pilot.press("v")
         await until(pilot, lambda: "12 samples" in screen_text(app), "the facts")
         await pilot.press("slash")
         await press_text(pilot, "00")
-        await until(pilot, lambda: workspace.table.row_count == 10, "ten of them")
+        await until(pilot, lambda: workspace.samples.table.row_count == 10, "ten of them")
         assert "10 of 12" in screen_text(app)
         await pilot.press("enter", "s", "S")
-        numbers = [record.number for record in workspace.table.records]
+        numbers = [record.number for record in workspace.samples.table.records]
         assert numbers == sorted(numbers, reverse=True)
         await pilot.press("E")
         await choose_path(pilot, tmp_path / "samples.csv")
@@ -150,17 +157,14 @@ async def test_a_folder_is_used_as_it_is_or_written_as_a_list(
     folder = pictures(tmp_path / "photos", 4)
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, DatasetWorkspace)
-        await pilot.press("p")
+        await visited(pilot, Recipe)
+        await pilot.press("v")
+        await pilot.press("e")
         await choose_path(pilot, folder, "ctrl+s")
-        await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "a question")
-        await pilot.press("u")
         await until(pilot, lambda: "4 samples" in screen_text(app), "the folder's pictures")
         assert app.session.recipe["dataset"] == str(folder)
-        await pilot.press("m", "f2")
-        await choose_path(pilot, folder, "ctrl+s")
-        await pilot.press("down", "f2")
-        await choose_path(pilot, tmp_path / "list.txt")
+        await pilot.press("L", "down")
+        await press_text(pilot, str(tmp_path / "list.txt"))
         await pilot.press("enter")
         await until(pilot, lambda: app.session.recipe["dataset"].endswith("list.txt"), "a list")
         assert len((tmp_path / "list.txt").read_text(encoding="utf-8").splitlines()) == 4

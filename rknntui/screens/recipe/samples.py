@@ -1,18 +1,18 @@
-"""What Dataset says of a dataset and a sample, and how one is chosen or made."""
+"""What Recipe says of a dataset and a sample, and how a dataset is chosen or made."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import option, sanitize
 from engine.wire.dataset import DATASET_MAKE, Made, MakeParams
 from engine.wire.formats import FIGURE
-from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
+from rknntui.keys.actions import key_text
+from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, is_taken
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.one_line import Fact
@@ -64,25 +64,13 @@ class DatasetFiles:
         ask_user(self._workspace.app, picker, self._picked)
 
     def _picked(self, path: str) -> None:
-        if not Path(path).is_dir():
-            self._workspace.session.set_value("dataset", path)
-            return
-        count = self._whole("dataset_count")
-        question = (
-            f"Write a dataset.txt with up to {count} images of {path}? The list can be edited and "
-            f"shared. Or use the folder directly: every build selects the same images."
-        )
-        answers = [("w", "write dataset.txt", "write"), ("u", "use the folder", "use")]
-        dialog = ConfirmDialog("A folder of images", question, answers)
-        ask_user(self._workspace.app, dialog, partial(self._folder, path))
+        self._workspace.session.set_value("dataset", path)
+        if Path(path).is_dir():
+            makes = f"{key_text('recipe.make')} writes a list of them, to edit and share."
+            text = f"Every build selects the same images of that folder. {makes}"
+            self._workspace.notify(text, markup=False)
 
-    def _folder(self, folder: str, choice: str) -> None:
-        if choice == "use":
-            self._workspace.session.set_value("dataset", folder)
-        else:
-            self.make(folder)
-
-    def make(self, folder: str = "") -> None:
+    def make(self) -> None:
         """Ask for the folder, the list and how many are chosen; then write it."""
         app, ask = self._workspace.app, self._workspace.ask
 
@@ -94,6 +82,8 @@ class DatasetFiles:
 
             ask_overwrite(app, taken, start)
 
+        folder = str(self._workspace.session.recipe.get("dataset") or "")
+        folder = folder if Path(folder).is_dir() else str(Path(folder).parent) if folder else ""
         out = str(Path.cwd() / "dataset.txt")
         now = MakeParams(folder, out, self._whole("dataset_count"), self._whole("dataset_seed"))
         MAKE_FORM.ask(app, now, then=write, check=checked_folder)
@@ -107,7 +97,7 @@ class DatasetFiles:
         self._written()
 
 
-# What Dataset says about a dataset and about the channels of one sample: lines of text.
+# What Recipe says about a dataset and about the channels of one sample: lines of text.
 
 _SLACK = 1e-3
 

@@ -1,0 +1,247 @@
+"""The calibration samples of Recipe, their problems, and each as the network sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import getters
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from engine import sanitize, shape_text
+from engine.wire.dataset import (
+    DATASET_CHECK,
+    DATASET_LIST,
+    DATASET_PREVIEW,
+    CheckParams,
+    DatasetFacts,
+    ListParams,
+    Preview,
+    PreviewParams,
+    Samples,
+)
+from engine.wire.project_tables import SAMPLES
+from rknntui.keys.actions import key_text, with_keys
+from rknntui.screens.base.workspace import Workspace
+from rknntui.screens.recipe.samples import channel_lines
+from rknntui.session.state import DATASET_DEPENDS
+from rknntui.widgets.line_list import TextRows
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.thumbnail import Thumbnail
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from rknntui.widgets.strips import Line
+
+EMPTY = (
+    "No calibration dataset yet.\n\n"
+    "{recipe.edit} chooses a folder of images or a dataset.txt.\n"
+    "{recipe.make} writes a dataset.txt from a folder."
+)
+CONTAINER = (
+    "A container has no samples, only the name and hash of the calibration list.\n\n{app.open} "
+    "opens its model."
+)
+NO_MODEL = "No model is open.\n\n{app.open} opens one; then {recipe.edit} chooses the samples."
+_PREVIEW_SECONDS = 0.06
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """A sample; ``line`` is None where the dataset is a folder."""
+
+    number: int
+    line: int | None
+    name: str
+    files: tuple[str, ...]
+    state: str
+    problem: str | None
+
+
+class SampleList(RecordView):
+    """The samples, with what is wrong with each."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        table = RecordTable[SampleRow](
+            SAMPLES, id="samples", what="samples", empty=with_keys(EMPTY)
+        )
+        super().__init__("Samples", table, id=id)
+        self._seen: tuple[str | None, ...] | None = None
+        self._entries: Sequence[tuple[int, tuple[str, ...]]] = ()
+
+    @property
+    def _place(self) -> Workspace:
+        return self.query_ancestor(Workspace)
+
+    def forget(self) -> None:
+        """Files or keys are others: read again at the next occasion."""
+        self._seen = None
+
+    def read(self) -> None:
+        """Read the dataset where it, or what becomes of it, is another one."""
+        session = self._place.session
+        recipe, container = dict(session.recipe), session.container
+        seen = (container, *(str(recipe.get(name)) for name in sorted(DATASET_DEPENDS)))
+        if seen == self._seen:
+            return
+        self._seen = seen
+        if not recipe.get("dataset") or container is not None:
+            said = CONTAINER if container else EMPTY if recipe.get("model") else NO_MODEL
+            self._say(with_keys(said))
+            return
+        self.table.set_empty("reading …")
+        self._place.ask(DATASET_LIST, ListParams(recipe), self._listed, failed=self._failed)
+        if session.dataset is None:
+            self.check(decode=False)
+
+    def _say(self, text: str) -> None:
+        self._entries = ()
+        self.table.set_records([])
+        self.table.set_empty(text)
+
+    def _failed(self, error: Exception) -> None:
+        what, remedy = getattr(error, "what", str(error)), getattr(error, "remedy", "")
+        another = f"{key_text('recipe.edit')} chooses another."
+        self._say(f"✗ {sanitize(what)}\n\n{sanitize(remedy)}\n\n{another}")
+
+    def check(self, *, decode: bool) -> None:
+        """Look at every file: its kind and size, or (``decode``) all of it, as a build does."""
+        place = self._place
+
+        def checked(facts: DatasetFacts) -> None:
+            place.session.set_dataset(facts)
+            if decode:
+                found = f"{len(facts.problems)} problems" if facts.problems else "no problems"
+                place.notify(f"Decoded {facts.files} files: {found}.", markup=False)
+
+        params = CheckParams(recipe=dict(place.session.recipe), decode=decode)
+        place.ask(DATASET_CHECK, params, checked, failed=self._failed)
+
+    def _listed(self, answer: Samples) -> None:
+        self._entries = answer.entries
+        self.draw()
+
+    def draw(self) -> None:
+        """Show the samples with what the last check says of each."""
+        place = self._place
+        facts = place.session.dataset
+        problems: dict[int, str] = {}
+        for problem in facts.problems if facts is not None else ():
+            problems.setdefault(problem.line, problem.what)
+        path = Path(str(place.session.recipe.get("dataset") or "."))
+        root = f"{path if path.is_dir() else path.parent}/"
+        rows = [_row(at + 1, *entry, root, problems) for at, entry in enumerate(self._entries)]
+        if rows != self.table.records or self.table.filter_text:
+            self.table.set_records(rows, keep="number")
+
+    def step(self, by: int) -> None:
+        """Go to another sample, round the end."""
+        if self.table.row_count:
+            self.table.cursor = (self.table.cursor + by) % self.table.row_count
+
+    def bad_rows(self) -> list[tuple[int, int]]:
+        """Place and line of the shown rows that have a problem."""
+        rows = enumerate(self.table.records)
+        return [(at, row.line or row.number) for at, row in rows if row.problem]
+
+    def go_to(self, line: int) -> None:
+        """Go to the sample of a line."""
+        if not self.table.select_record("line", line):
+            self.table.select_record("number", line)
+
+
+def _row(
+    number: int, line: int, files: tuple[str, ...], root: str, problems: Mapping[int, str]
+) -> SampleRow:
+    name = " ".join(sanitize(file.removeprefix(root), 200) for file in files)
+    problem = problems.get(line or number)
+    state, reason = ("✗ problem", sanitize(problem, 300)) if problem else ("✓", None)
+    return SampleRow(number, line or None, name, files, state, reason)
+
+
+class SamplePreview(Vertical):
+    """One sample as the network sees it: the picture, and the values that reach the network."""
+
+    DEFAULT_CSS = """
+    SamplePreview {
+        height: 1fr; padding: 0 1;
+        & #preview-title { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #channels { height: auto; max-height: 6; }
+    }
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._input = 0
+        self._sample: SampleRow | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="preview-title", markup=False)
+        yield Thumbnail(id="picture")
+        yield TextRows(id="channels")
+
+    def on_mount(self) -> None:
+        self._channels.SHOW_CURSOR = self._channels.can_focus = False
+
+    _channels = getters.query_one("#channels", TextRows)
+    _picture = getters.query_one(Thumbnail)
+
+    def follow(self, sample: SampleRow | None, *, step: int = 0) -> None:
+        """Show a sample (None: none), of the input ``step`` further, once the cursor rests."""
+        inputs = len(self.query_ancestor(Workspace).session.inputs) or 1
+        self._sample, self._input = sample, (self._input + step) % inputs
+        if sample is None:
+            self._said("")
+        else:
+            self.set_timer(_PREVIEW_SECONDS, partial(self._ask, sample))
+
+    def on_resize(self) -> None:
+        """A picture of the new size."""
+        self.call_after_refresh(self.follow, self._sample)
+
+    def _ask(self, sample: SampleRow) -> None:
+        place = self.query_ancestor(Workspace)
+        if sample is not self._sample or not place.shown or not self._picture.region.area:
+            return
+        columns, rows = self._picture.room
+        params = PreviewParams(
+            recipe=place.session.recipe,
+            index=sample.number - 1,
+            columns=min(columns, 160),
+            rows=min(rows, 120),
+            input=self._input,
+        )
+        place.ask(DATASET_PREVIEW, params, self._show, failed=self._failed)
+
+    def _failed(self, error: Exception) -> None:
+        self._said(f"{getattr(error, 'what', error)} {getattr(error, 'remedy', '')}")
+
+    def _said(self, problem: str) -> None:
+        self.query_one("#preview-title", Static).update("")
+        self._picture.show((), "" if problem else "no sample")
+        width = max(20, self.size.width - 4)
+        rows = wrap(f"✗ {sanitize(problem)}", width) if problem else []
+        self._channels.set_lines([[(row, "bad")] for row in rows])
+
+    def _show(self, seen: Preview) -> None:
+        name = sanitize(Path(seen.file).name, 80)
+        inputs = len(self.query_ancestor(Workspace).session.inputs)
+        more = f" ({key_text('recipe.next-input')}: next of {inputs})" if inputs > 1 else ""
+        title = f"{name} → {sanitize(seen.input, 60)} {shape_text(seen.shape)}{more}"
+        self.query_one("#preview-title", Static).update(title)
+        self._picture.show(seen.thumbnail, "no image: an array" if not seen.thumbnail else "")
+        width = max(20, self._channels.size.width)
+        lines: list[Line] = channel_lines(seen.channels, seen.expected, width)
+        self._channels.set_lines(lines)
+        self.call_after_refresh(self._refit)
+
+    def _refit(self) -> None:
+        """Ask again for a picture that was asked for before the lines below it took their room."""
+        if len(self._picture.rows) > self._picture.room[1] and self._sample is not None:
+            self._ask(self._sample)
