@@ -395,11 +395,11 @@ class Recipe(TableWorkspace):
 
     def unavailable_reason(self, method: str) -> str:
         recipe, container = self.session.recipe, self.session.container is not None
-        if container and method in ("edit", "make", "build"):
+        if container and method in ("edit", "make"):
             return "a container is already built; open its model to change the recipe."
         if container and method in _OF_DATA:
             return "a container has no samples."
-        if method in ("save", "build", "copy_yaml", "edit", "make") and not recipe:
+        if method in ("save", "copy_yaml", "edit", "make") and not recipe:
             return "no model is open ({app.open} opens one)."
         if method in _OF_DATA and not recipe.get("dataset"):
             return "no dataset is chosen ({recipe.next-view} shows Data, {recipe.edit} chooses it)."
