@@ -26,12 +26,18 @@ class SummaryRows(TextRows):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self._summary: BuildSummary | None = None
+        self._said: Sequence[str] = ()
         self._targets: list[Target | None] = []
         self._width = 0
 
-    def show(self, summary: BuildSummary | None) -> None:
-        """Show a build summary."""
-        self._summary = summary
+    def show(self, summary: BuildSummary | None, said: Sequence[str] = ()) -> None:
+        """Show a build summary.
+
+        Args:
+            summary: of the build.
+            said: paragraphs above it.
+        """
+        self._summary, self._said = summary, said
         self._lay_out()
 
     def on_resize(self) -> None:
@@ -50,6 +56,8 @@ class SummaryRows(TextRows):
         self._targets = []
         if self._summary is not None:
             width = max(30, (self.scrollable_content_region.width or 80) - 4)
+            lines = [[(f" {row}", "")] for text in self._said for row in wrap(text, width)]
+            self._targets = [None] * len(lines)
             for section in summary_sections(self._summary):
                 if lines:
                     lines.append([])

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _SORTS = ("sqnr", "isolated_sqnr", "output_impact", "cosine", "isolated_cosine", None)
 _WORST_HIGH = ("output_impact",)
-_NO_BUILD = "Not built yet.\n\n{go.quantize} shows Quantize, {app.build} builds there."
+_NO_BUILD = "Not built yet.\n\n{app.build} builds."
 _BUILDING = "The build is running. Then {accuracy.analyse} compares its layers."
 _READY = (
     "Not analysed yet.\n\n{accuracy.analyse} compares every layer with the float graph "

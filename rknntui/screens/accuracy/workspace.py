@@ -248,7 +248,7 @@ class Accuracy(TableWorkspace):
             if self.session.container is not None:
                 return "a container has no calibration samples; open its model."
             if self.session.summary is None:
-                return "there is no build yet ({go.quantize}, then {app.build})."
+                return "there is no build yet ({app.build} builds)."
             if not self.session.summary.quantized:
                 return "the build is not quantized."
             return ""

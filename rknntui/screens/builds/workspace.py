@@ -11,7 +11,7 @@ from textual import getters, on
 from textual.containers import Vertical
 
 from engine import Finding, JobRecord, sanitize, summary_text
-from engine.wire.build import ACCURACY, BUILD, BuildParams, BuildSummary
+from engine.wire.build import ACCURACY, BUILD, BuildSummary
 from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
 from engine.wire.hybrid import JOINS
 from engine.wire.project_tables import BUILDS, JOBS
@@ -32,10 +32,12 @@ from rknntui.widgets.one_line import SearchLine, ViewBar
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.summary import SummaryRows
+from rknntui.workspaces import WORKSPACES
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
+    from textual.worker import WorkType
 
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
@@ -188,8 +190,15 @@ class Builds(TableWorkspace):
         if sweep is not None and self.variants.job is None:
             self.variants.set_job(*sweep)
 
+    def _look(self, group: str, work: WorkType[None]) -> None:
+        """Read something beside the interface, in the place of the last look of that group.
+
+        ``work`` is a function: a coroutine that is replaced before it starts is never awaited.
+        """
+        self.run_worker(work, group=group, exclusive=True)
+
     def _reload(self) -> None:
-        self.run_worker(self._read(), group="history", exclusive=True)
+        self._look("history", self._read)
 
     async def _read(self) -> None:
         from engine import list_jobs
@@ -217,7 +226,7 @@ class Builds(TableWorkspace):
         self.builds.set_records(self._rows, keep="id")
         name = sanitize(str(model).rsplit("/", 1)[-1], 60) if model else "all models"
         self.query_one("#builds-view RecordView", RecordView).set_title(
-            f"Builds of {name} (SQNR simulated, est. estimated, median measured)"
+            f"Builds of {name} (dB simulated, est. estimated)"
         )
         records = [
             {**JOBS.record(one, mark="", method=job_word(one.method)), "id": one.id}
@@ -270,7 +279,7 @@ class Builds(TableWorkspace):
             if record is not None and kind == "summary":
                 self._show_summary(record)
             if kind == "changes":
-                self.run_worker(self._compare(), group="compare", exclusive=True)
+                self._look("compare", self._compare)
         if record is None:
             self.log_pane.set_job(None)
             return
@@ -280,7 +289,7 @@ class Builds(TableWorkspace):
         elif record.id in self._views:
             self._show_log(self._views[record.id])
         else:
-            self.run_worker(self._read_events(record), group="events", exclusive=True)
+            self._look("events", partial(self._read_events, record))
 
     def _show_log(self, job: JobView) -> None:
         self.log_pane.set_job(job)
@@ -299,15 +308,16 @@ class Builds(TableWorkspace):
             self._show_log(view)
 
     def _show_summary(self, record: JobRecord) -> None:
-        if record.id in self._results:
-            self.query_one(SummaryRows).show(self._results[record.id])
-        else:
-            self.run_worker(self._read_summary(record), group="summary", exclusive=True)
+        if record.id not in self._results:
+            self._look("summary", partial(self._read_summary, record))
+        elif self.row is not None:
+            said = [f"Changed: {self.row.changes}", *filter(None, [self.row.note])]
+            self.query_one(SummaryRows).show(self._results[record.id], said)
 
     async def _read_summary(self, record: JobRecord) -> None:
         self._results[record.id] = await asyncio.to_thread(_summary_of, record)
         if record.id == self._wanted and self._alive:
-            self.query_one(SummaryRows).show(self._results[record.id])
+            self._show_summary(record)
 
     # -- comparing ---------------------------------------------------------------------------------
 
@@ -435,9 +445,7 @@ class Builds(TableWorkspace):
 
     def action_refresh(self) -> None:
         """Build what is open, every stage anew."""
-        recipe = dict(self.session.recipe)
-        name = sanitize(str(recipe["model"]).rsplit("/", 1)[-1], 80)
-        self.start_job(BUILD, BuildParams(recipe=recipe, refresh=True), f"build {name}")
+        self.workbench.build(refresh=True)
 
     def action_mark(self) -> None:
         """Mark the build under the cursor: others are compared with it."""
@@ -506,7 +514,8 @@ class Builds(TableWorkspace):
             session.result_found(JobView.of_record(record, events), summary)
             await find_results(session)
         self.notify(with_keys("The build is open with its recipe. {app.undo} goes back."))
-        self.post_message(GoTo("overview"))
+        if "overview" in WORKSPACES:
+            self.post_message(GoTo("overview"))
 
     @on(Rows.Chosen, "#jobs")
     def _to_log(self) -> None:
@@ -570,7 +579,7 @@ class Builds(TableWorkspace):
         if record is None or not event.text:
             pane.show_found(None)
         elif pane.words != event.text:
-            self.run_worker(self._find(record.id, event.text), group="find", exclusive=True)
+            self._look("find", partial(self._find, record.id, event.text))
 
     async def _find(self, job: str, words: str) -> None:
         from engine import find_log

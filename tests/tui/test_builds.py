@@ -1,0 +1,320 @@
+"""Workspace Builds, by keys alone at 80x24, over the real worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from engine import JobRecord, LogLine, event_to_dict, find_log, list_jobs
+from engine.jobs.record import new_record
+from engine.wire.build import BUILD, BuildParams
+from rknntui.app import Workbench
+from rknntui.screens.builds.comparing import Compared, comparison
+from rknntui.screens.builds.workspace import Builds
+from rknntui.session.builds import build_rows
+from rknntui.session.job_view_model import JobView
+from rknntui.widgets.line_list import SidePane
+from rknntui.workspaces import keys_of
+from tests.safety import PATIENCE
+from tests.tui.conftest import screen_text, settle, until
+from tests.tui.flow import shown, write_recipe
+from tests.tui.terminal import Terminal
+
+SIZE = (80, 24)
+
+
+def words(lines: list[list[tuple[str, str]]]) -> str:
+    return "\n".join("".join(part for part, _ in line) for line in lines)
+
+
+async def built(pilot: Pilot[None], many: int) -> None:
+    """So many builds are in the history, and nothing runs."""
+    app = shown(pilot)
+    idle = lambda: len(list_jobs(9)) == many and app.session.running is None  # noqa: E731
+    await until(pilot, idle, f"{many} builds")
+    workspace = app.workspace
+    assert isinstance(workspace, Builds)
+    rows = lambda: [row.state for row in workspace.builds.records]  # noqa: E731
+    await until(pilot, lambda: rows() == ["done"] * many, "all are done")
+
+
+@pytest.mark.long
+async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> None:
+    """Task (g) of the workbench: the step Builds, and the comparison."""
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        await pilot.press(keys_of("builds")[0])
+        await until(pilot, lambda: "No builds yet." in screen_text(app), "the empty history")
+        app.session.set_value("dataset", str(demo / "dataset.txt"))
+        await pilot.press("b")
+        await built(pilot, 1)
+        layer = app.session.summary.worst[0].layer
+        app.session.set_values(
+            {"quantized_method": "layer", "quantized_layers": {layer: "float16"}}
+        )
+        await pilot.press("b")
+        await built(pilot, 2)
+        await pilot.press(keys_of("model")[0])
+        keys = (keys_of("builds")[0], "equals_sign")
+        assert len(keys) <= 3
+        await pilot.press(*keys)
+        await until(pilot, lambda: "Outputs, dB (simulated)" in screen_text(app), "outputs first")
+        said = app.workspace.query_one("#changes", SidePane).text()
+        assert "logits" in said
+        assert said.index("Outputs") < said.index("Worst layers") < said.index("Options")
+        assert "quantized_method: channel → layer" in said
+        assert f"{layer}: as the model → float16" in said
+        assert "quantized_layers." not in said
+        await pilot.press("escape")
+        await until(pilot, lambda: f"layer, {layer} to float16" in screen_text(app), "its row")
+
+        # a note, the earlier build again, and back
+        await pilot.press("e", *"best", "enter")
+        await until(pilot, lambda: list_jobs(1)[0].note == "best", "the note")
+        changed = app.session.recipe
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "quantized_method" not in app.session.recipe, "its recipe")
+        await until(pilot, lambda: app.session.built == app.session.recipe, "its result")
+        await pilot.press("u")
+        assert app.session.recipe == changed
+
+
+@pytest.mark.long
+async def test_log_search_marks_and_commands(demo: Path) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        await pilot.press(keys_of("builds")[0])
+        app.session.set_value("dataset", str(demo / "dataset.txt"))
+        await pilot.press("b")
+        await built(pilot, 1)
+        await until(pilot, lambda: "float graph" in screen_text(app), "the summary")
+        await pilot.press("d")
+        await until(pilot, lambda: "✓ Calibrate" in screen_text(app), "stages")
+        assert "tensors quantized to w8a8" in screen_text(app)
+        await pilot.press("B")
+        await built(pilot, 2)
+        await until(pilot, lambda: "without the cache" in screen_text(app), "what changed")
+        await pilot.press("down", "r")
+        await built(pilot, 3)
+        await until(pilot, lambda: "from the cache" in screen_text(app), "stages from the cache")
+        await pilot.press("tab", "slash", *"w8a8")
+        await until(pilot, lambda: "lines with “w8a8”" in screen_text(app), "found lines")
+        await pilot.press("enter", "n", "escape", "escape")
+        await pilot.press("slash", *"nothing like it")
+        await settle(pilot)
+        assert app.workspace.builds.row_count == 0
+        await pilot.press("escape")
+        assert app.workspace.builds.row_count == 3
+        await pilot.press("Y")
+        assert app.clipboard.startswith("rknntui build ")
+        assert "--dataset" in app.clipboard
+        await pilot.press("space", "V")
+        await until(pilot, lambda: app.workspace.jobs.total == 3, "all jobs")
+
+
+@pytest.mark.long
+async def test_variants_are_built_and_applied(demo: Path, tmp_path: Path) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        await pilot.press(keys_of("builds")[0], "v", "r")
+        await until(pilot, lambda: "Build variants" in screen_text(app), "the form")
+        await pilot.press("enter")
+        table = app.workspace.variants.table
+        await until(pilot, lambda: table.total > 1 and app.session.running is None, "variants")
+        await until(pilot, lambda: "✓ done" in screen_text(app), "all of them")
+        table.select_record("title", "kl_divergence")
+        await pilot.press("enter")
+        assert app.session.recipe["quantized_algorithm"] == "kl_divergence"
+
+
+def test_comparisons_are_in_words() -> None:
+    def side(outputs: dict[str, float], **more: Any) -> Compared:
+        record = JobRecord("1", "build", "x", "done", 0.0, 1.0, {"recipe": more}, None, None, "")
+        rows = [{"name": name, "sqnr_db": db} for name, db in outputs.items()]
+        finding = {"code": "c", "where": "y", "what": f"Softmax in {len(more)}."}
+        found = [finding] if more else []
+        return Compared(record, {"outputs": rows, "findings": found, "container_bytes": 1024})
+
+    before = side({"boxes": 24.0, "scores": 40.0})
+    after = side({"boxes": 21.5, "scores": 41.5}, quantized_layers={"Concat_12": "float16"})
+    said = words(comparison(before, after, 76))
+    assert "✗ regression: boxes 24.00 dB → 21.50 dB" in said
+    assert "✓ better: scores 40.00 dB → 41.50 dB" in said
+    assert said.index("boxes  ") < said.index("scores  ")
+    assert "Concat_12: as the model → float16" in said
+    assert "+ Softmax in 1." in said
+    assert "no output changed" in words(comparison(before, before, 76))
+    hostile = side({"\x1b[31mred": 3.0}, dataset="a\nb\x1b]0;x\x07")
+    assert "\x1b" not in words(comparison(before, hostile, 40))
+
+
+def test_rows_say_what_changed() -> None:
+    def record(at: int, recipe: dict[str, Any], method: str = "build", **more: Any) -> JobRecord:
+        params = {"recipe": {"model": "m", **recipe}}
+        return JobRecord(str(at), method, "x", "done", at, at + 1.0, params, more, None, "")
+
+    outputs = [{"name": "a", "sqnr_db": None}, {"name": "b", "sqnr_db": 20.5}]
+    scores = [{"name": "top1", "simulated": 0.409}]
+    promoted = {"quantized_layers": {"Conv_1": "float16"}, "quantized_algorithm": "mmse"}
+    rows = build_rows(
+        [
+            record(4, promoted, "evaluate", scores=scores),
+            record(3, promoted, outputs=outputs, container_bytes=7),
+            record(2, {"quantized_layers": dict.fromkeys("abcd", "int16")}, outputs="damaged"),
+            record(1, {}, outputs=[{"sqnr_db": "x"}, 3]),
+        ]
+    )
+    assert [row.changes for row in rows] == [
+        "quantized_algorithm normal → mmse, Conv_1 to float16, 4 layers as the model again",
+        "4 layers to int16",
+        "first build",
+    ]
+    assert [row.promoted for row in rows] == [1, 4, 0]
+    assert (rows[0].lowest, rows[0].size, rows[0].score) == (20.5, 7, "top1 0.409")
+    assert rows[1].lowest is None
+
+
+def test_a_million_lines_are_searched_in_seconds(session_home: Path) -> None:
+    record = new_record()
+    record.start("build", "long", {})
+    line = json.dumps({"t": 1.0, "n": 1, "event": event_to_dict(LogLine("layer of the model"))})
+    rare = json.dumps({"t": 1.0, "n": 1, "event": event_to_dict(LogLine("One “Needle” here"))})
+    block = f"{line}\n" * 9_999 + f"{rare}\n"
+    with (record.folder / "events.jsonl").open("a", encoding="utf-8") as stream:
+        for _ in range(100):
+            stream.write(block)
+    record.end("done", {})
+    begun = time.monotonic()
+    lines, total = find_log(record.id, "“needle”")
+    assert time.monotonic() - begun < 15
+    assert (len(lines), total) == (100, 100)
+    lines, total = find_log(record.id, "layer")
+    assert (len(lines), total) == (5000, 999_900)
+
+
+async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
+    many = tmp_path / "many.txt"
+    lines = [
+        str(demo / line) for line in (demo / "dataset.txt").read_text().split() if line.strip()
+    ]
+    many.write_text("\n".join(lines * 60))
+    app = Workbench(str(demo / "digits_demo.onnx"))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        await pilot.press(keys_of("builds")[0])
+        app.session.set_value("dataset", str(many))
+        app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
+        await until(
+            pilot,
+            lambda: app.session.running is not None and "calibrate" in app.session.running.stages,
+            "it calibrates",
+        )
+        await pilot.press("escape")
+        await settle(pilot)
+        assert "Stop “" in screen_text(app)
+        await pilot.press("n")
+        assert app.session.running is not None
+        await pilot.press("escape", "y")
+        await until(pilot, lambda: app.session.running is None, "it stopped")
+        await until(pilot, lambda: "cancelled" in screen_text(app), "the history says so")
+        assert list_jobs(1)[0].state == "cancelled"
+
+
+async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.txt"
+    wrong.write_text("missing.png\n")
+    app = Workbench(str(demo / "digits_demo.onnx"))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        await pilot.press(keys_of("builds")[0])
+        recipe = {**app.session.recipe, "dataset": str(wrong)}
+        app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
+        await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "missing.png" in text
+        assert "Fix" in text
+        await pilot.press("escape")
+        await until(pilot, lambda: "failed" in screen_text(app), "the history says so")
+
+
+@pytest.mark.long
+def test_a_lost_terminal_loses_no_job(demo: Path, tmp_path: Path) -> None:
+    many = tmp_path / "many.txt"
+    lines = [str(demo / line) for line in (demo / "dataset.txt").read_text().split()]
+    many.write_text("\n".join(lines * 20))
+    recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(many)}
+    code = (
+        "import sys\n"
+        "from engine.wire.build import BUILD, BuildParams\n"
+        "from rknntui.app import Workbench\n"
+        f"recipe = {recipe!r}\n"
+        "app = Workbench(recipe=recipe)\n"
+        "app.bind('x', 'go_on')\n"
+        "params = BuildParams(recipe=recipe)\n"
+        "type(app).action_go_on = lambda self: self.start_job(BUILD, params, 'demo')\n"
+        "app.run()\n"
+    )
+    first = Terminal(code=code)
+    try:
+        first.wait_for("idle")
+        first.type("x")
+        first.wait_for("build calibrate")
+        first.hang_up()
+        first.process.wait(PATIENCE)
+    finally:
+        first.close()
+    assert list_jobs(1)[0].state == "running"
+    second = Terminal()
+    try:
+        second.wait_for("build ")
+        second.type(keys_of("builds")[0])
+        second.wait_for("found again")
+        second.wait_for("done", 60)
+        second.type("q")
+        assert second.ended() == 0
+    finally:
+        second.close()
+    assert list_jobs(1)[0].state == "done"
+
+
+async def test_quitting_with_a_job_asks(demo: Path, tmp_path: Path) -> None:
+    many = tmp_path / "many.txt"
+    lines = [str(demo / line) for line in (demo / "dataset.txt").read_text().split()]
+    many.write_text("\n".join(lines * 60))
+    app = Workbench(str(demo / "digits_demo.onnx"))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        recipe = {**app.session.recipe, "dataset": str(many)}
+        app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
+        await until(pilot, lambda: app.session.running is not None, "it runs")
+        await pilot.press("q")
+        await settle(pilot)
+        assert "If it is kept" in screen_text(app)
+        await pilot.press("s")
+        assert app.is_running
+        await pilot.press("q", "c")
+    for _ in range(400):
+        if list_jobs(1)[0].state != "running":
+            break
+        await asyncio.sleep(0.05)
+    assert list_jobs(1)[0].state == "cancelled"
+
+
+def test_a_view_survives_events_of_unknown_stages() -> None:
+    from engine import Finished, Progress
+
+    view = JobView("1", "build", "x", 0.0)
+    view.apply(Progress("calibrate", 5, 10))
+    assert view.fraction == pytest.approx(0.5)
+    view.apply(Finished("done", 1.0))
+    assert view.fraction == 1.0
