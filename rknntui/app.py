@@ -428,15 +428,11 @@ class Workbench(QuietCrashApp):
         self.starting.compile()
 
     def action_target(self) -> None:
-        """Choose the chip that everything is for."""
-        from engine import option
-        from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
+        """Change what everything is for: chip, toolkit, board, compiled file."""
+        from rknntui.screens.dialogs.dialogs import ask_user
+        from rknntui.screens.dialogs.target import TargetDialog, take_target
 
-        def chosen(chip: str) -> None:
-            self.session.set_value("target_platform", chip)
-
-        chips = option("target_platform").choices
-        ask_user(self, ChoiceDialog("Target", chips, self.session.chip), chosen)
+        ask_user(self, TargetDialog(self), lambda part: self.do(take_target(self, part)))
 
     def action_jump_to(self) -> None:
         """Jump to a layer, option, file, board or action by its name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -75,6 +76,26 @@ def test_signs_stay_in_the_line_of_steps_figures_and_words_give_way() -> None:
         assert sum("✓" in said for _, said, _ in form) == signs
     assert all("20.7 dB" in said for _, said, _ in form if said.strip())
     assert isinstance(tabs[0], Tab)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_the_chip_is_changed_from_anywhere_by_typing_and_undone(model: Path, opened) -> None:
+    app = Workbench(str(model), state_kept=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        app.session.board_chips["adb:1"] = "rv1106"
+        app.session.choose_board("adb:1")
+        await pilot.press("t")
+        await until(pilot, lambda: "Target" in screen_text(app), "the list")
+        await pilot.press(*"1106", "enter")
+        await until(pilot, lambda: app.session.chip == "rv1106", "the chip of the recipe")
+        line = screen_text(app).splitlines()[0]
+        assert "residual.onnx ●1   rv1106" in line
+        await pilot.press("t", *"board", "enter")
+        await until(pilot, lambda: app.session.board == "adb:1", "the board stays")
+        await pilot.press("u")
+        await until(pilot, lambda: "no chip · adb:1" in screen_text(app).splitlines()[0], "undone")
 
 
 @pytest.mark.usefixtures("no_engine")

@@ -330,7 +330,7 @@ class ChoiceDialog(Dialog):
         if words and not shown:
             self.app.bell()
             return
-        here = self._shown[self.query_one(TextRows).cursor]
+        here = self._here()
         self._words, self._shown = words, shown
         title = f"{self.TITLE_TEXT}: {words}" if words else self.TITLE_TEXT
         self.query_one(Vertical).border_title = title
@@ -346,7 +346,7 @@ class ChoiceDialog(Dialog):
         names = min(self.text_width - 10, max(cell_len(choice) for choice in self._choices))
         lines: list[Line] = []
         for choice in self._shown:
-            now = "  (now)" if choice == self._now else "       " if self._about else ""
+            now = "  (now)" if self._counts(choice) else "       " if self._about else ""
             short = self._about.get(choice, "").partition("; ")[0]
             about_rows = wrap(short, max(8, self.text_width - names - 14))
             more = " …" if len(about_rows) > 1 else ""
@@ -354,19 +354,38 @@ class ChoiceDialog(Dialog):
             lines.append([*line, (f"  {about_rows[0]}{more}", "dim")] if about_rows else line)
         rows.set_lines(lines, keep_cursor=True)
 
+    def _counts(self, choice: str) -> bool:
+        """Whether a choice is the one that counts now."""
+        return choice == self._now
+
+    def _here(self) -> str:
+        """The choice under the cursor; empty where there is none."""
+        at = self.query_one(TextRows).cursor
+        return self._shown[at] if at < len(self._shown) else ""
+
+    def _go_to(self, choice: str) -> None:
+        """Put the cursor on a choice, where it is shown."""
+        if choice in self._shown:
+            self.query_one(TextRows).cursor = self._shown.index(choice)
+            self._tell(self.query_one(TextRows).cursor)
+
     @on(TextRows.Highlighted)
     def _moved(self, event: TextRows.Highlighted) -> None:
         self._tell(self.query_one(TextRows).cursor)
 
     def _tell(self, index: int) -> None:
-        if self._about:
+        if self._about and index < len(self._shown):
             choice = self._shown[index]
             rows = wrap(f"{choice}: {self._about.get(choice, '')}", self.text_width)
             self.query_one("#about", Static).update("\n".join(rows))
 
     @on(TextRows.Chosen)
     def _take(self, event: TextRows.Chosen) -> None:
-        self.dismiss(self._shown[event.index])
+        self.dismiss(self._answer(self._shown[event.index]))
+
+    def _answer(self, choice: str) -> Any:
+        """What it is dismissed with."""
+        return choice
 
 
 _NOT = 3

@@ -1,0 +1,162 @@
+"""One list to change the target by: chip, board, toolkit and compiled file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from engine import EngineError, chips, option, sanitize
+from engine.wire.board import BOARD_ABOUT, AboutParams
+from engine.wire.compile import COMPILE
+from engine.wire.devices import DEVICES_LIST, DeviceListParams
+from engine.wire.formats import RATE
+from engine.wire.vendor import VENDOR_DEFAULT, VENDOR_KNOWN, ToolkitName, ToolkitsParams
+from rknntui.keys.actions import key_text
+from rknntui.screens.dialogs.dialogs import ChoiceDialog
+from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.session.target import board_chip, compiled_for, toolkit_of
+
+if TYPE_CHECKING:
+    from rknntui.session.state import Session
+    from rknntui.shell import Shell
+
+Part = tuple[str, str]
+"""What a row changes, and to what: ``chip``, ``board``, ``toolkit`` or ``compiled``."""
+_FILE = "…"
+_WIDTH = 10
+
+
+def target_rows(session: Session) -> dict[Part, str]:
+    """What can be chosen, and what is known of it, the shortest first up to a semicolon."""
+    rows: dict[Part, str] = {}
+    estimates = {} if session.estimates is None else {e.chip: e for e in session.estimates.chips}
+    about = option("target_platform").about
+    for chip in sorted(chips(), key=lambda chip: (-chip.generation, chip.name)):
+        row = estimates.get(chip.name)
+        fps = None if row is None else row.fps
+        told = f"{RATE.text(fps.value)} FPS estimated; " if fps is not None else ""
+        rows["chip", chip.name] = told + about[chip.name]
+    listing = session.listing
+    for device in listing.devices if listing is not None else ():
+        if device.usable:
+            chip_name = board_chip(session, device.id)
+            said = " ".join(filter(None, (device.model, device.product)))
+            rows["board", device.id] = sanitize(f"{chip_name} {device.state}; {said}".strip(), 200)
+    if session.board and ("board", session.board) not in rows:
+        rows["board", session.board] = "looking …" if listing is None else "not there now"
+    elif not any(kind == "board" for kind, _ in rows):
+        bench = f"none in reach; {key_text('go.bench')} adds one"
+        rows["board", ""] = "looking for boards …" if listing is None else bench
+    if session.board:
+        rows["board", ""] = "none; simulated alone"
+    for toolkit in session.toolkits or ():
+        what = f"{toolkit.version} {toolkit.state}; generation {toolkit.generation}"
+        rows["toolkit", toolkit.name] = what
+    last = session.last_of(COMPILE)
+    paths = [row.path for row in last[1].chips if row.path] if last is not None else []
+    for path in dict.fromkeys((*filter(None, (session.compiled,)), *paths)):
+        rows["compiled", path] = f"for {compiled_for(session, path) or 'a chip not known'}; {path}"
+    rows["compiled", _FILE] = "choose a compiled .rknn file"
+    return rows
+
+
+class TargetDialog(ChoiceDialog):
+    """All of the target in one list; dismissed with the part that was chosen.
+
+    Args:
+        app: has the session, and asks which boards and toolkits there are.
+    """
+
+    def __init__(self, app: Shell) -> None:
+        self._app_shell = app
+        super().__init__("Target: chip, board, toolkit or compiled file", (), "")
+        self._renew()
+        session = app.session
+        self._start = self._label(("chip", session.chip))
+
+    def _label(self, part: Part) -> str:
+        kind, value = part
+        name = PurePath(value).name if kind == "compiled" else value
+        return f"{kind:<{_WIDTH}}{sanitize(name, 60) or 'none'}"
+
+    def _renew(self) -> None:
+        rows = target_rows(self._app_shell.session)
+        self._parts: dict[str, Part] = {self._label(part): part for part in rows}
+        self._about = {self._label(part): about for part, about in rows.items()}
+        self._choices = self._shown = tuple(self._parts)
+
+    def _counts(self, choice: str) -> bool:
+        session, part = self._app_shell.session, self._parts[choice]
+        toolkit = toolkit_of(session)
+        return part in (
+            ("chip", session.chip),
+            ("board", session.board or ""),
+            ("compiled", session.compiled),
+            ("toolkit", toolkit.name if toolkit is not None else ""),
+        )
+
+    def _answer(self, choice: str) -> Part:
+        return self._parts[choice]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._app_shell.do(self._look())
+
+    async def _look(self) -> None:
+        """Ask which boards and toolkits there are; what does not answer stays as it is known."""
+        bridge, session = self._app_shell.bridge, self._app_shell.session
+
+        async def boards() -> None:
+            session.listing = await bridge.call(DEVICES_LIST, DeviceListParams(session.ssh_boards))
+            self._again()
+
+        async def toolkits() -> None:
+            await bridge.call(VENDOR_KNOWN, ToolkitsParams())
+            self._again()
+
+        done = await asyncio.gather(boards(), toolkits(), return_exceptions=True)
+        for error in done:
+            if isinstance(error, BaseException) and not isinstance(error, EngineError):
+                raise error
+
+    def _again(self) -> None:
+        """More is known: the cursor stays on its row."""
+        if not self.is_attached:
+            return
+        here, words = self._here(), self._words
+        self._renew()
+        self._search(words)
+        self._go_to(here)
+
+
+async def take_target(app: Shell, part: Part) -> None:
+    """Make a part of the target what was chosen.
+
+    Raises:
+        EngineError: the toolkit cannot be used.
+    """
+    kind, value = part
+    session = app.session
+    if kind == "chip":
+        if session.container is not None:
+            text = "A container is built for its chip; open its model to build for another one."
+            app.notify(text, severity="warning", markup=False)
+            return
+        session.set_value("target_platform", value)
+    elif kind == "toolkit":
+        await app.bridge.call(VENDOR_DEFAULT, ToolkitName(value))
+        await app.bridge.call(VENDOR_KNOWN, ToolkitsParams())
+    elif kind == "board":
+        session.choose_board(value or None)
+        if value and not board_chip(session, value):
+            try:
+                await app.bridge.call(BOARD_ABOUT, AboutParams(value, chip=session.chip or None))
+            except EngineError as error:
+                text = f"{sanitize(value, 60)} does not answer: {sanitize(error.what, 200)}"
+                app.notify(text, severity="warning", markup=False)
+    elif value == _FILE:
+        picker = PathPicker("Compiled file (.rknn)", session.compiled or "", suffixes=(".rknn",))
+        app.push_screen(picker, lambda path: session.choose_compiled(path or session.compiled))
+    else:
+        session.choose_compiled(value)
