@@ -139,6 +139,16 @@ class Runnable:
         return cls.of_deployed(pipeline, pipeline.deployed.graph)
 
     @classmethod
+    def of_float(cls, pipeline: Pipeline) -> Runnable:
+        """The optimised graph of a pipeline, in float32."""
+        from engine.graph.execute import Session
+
+        done = pipeline.optimised
+        return cls(
+            done.key, pipeline.source.path.name, False, done.graph.graph, Session(done.graph.graph)
+        )
+
+    @classmethod
     def of_deployed(cls, pipeline: Pipeline, graph: Graph) -> Runnable:
         """One of the graphs that a pipeline deploys."""
         from engine.graph.execute import Session

@@ -111,8 +111,10 @@ def build(params: BuildParams, reporter: Reporter) -> BuildSummary:
 
 def _runnable(
     params: SimulateParams, reporter: Reporter
-) -> tuple[Runnable, Preprocess, tuple[str, ...]]:
-    """What a request runs, how its inputs are prepared, and the stages that it took."""
+) -> tuple[Runnable, Runnable | None, Preprocess, tuple[str, ...]]:
+    """What a request runs, its float graph where it is known and another one, how its inputs are
+    prepared, and the stages that it took.
+    """
     if params.path and params.recipe is None:
         path = Path(params.path)
         if sniff(path).kind in ("rknn", "rknn_vendor"):
@@ -128,13 +130,17 @@ def _runnable(
             with reading(lambda why: does_not_run(path, why)):
                 values = portable_values(kept.recipe)
                 values.pop("model", None)
-                return kept, Preprocess.from_recipe(Recipe.from_values(values)), ()
+                return kept, None, Preprocess.from_recipe(Recipe.from_values(values)), ()
     recipe = recipe_at(params)
     pipeline = get_pipeline(recipe, reporter, last="quantize", then=("simulate",))
     _ = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
     key = f"run {pipeline.key('deploy')}"
     kept = WORKER_STATE.get_or_make(key, lambda: Runnable.of_build(pipeline))
-    return kept, Preprocess.from_recipe(recipe), pipeline.told[:-1]
+    floats = None
+    if pipeline.quantized_build:
+        key = f"run {pipeline.optimised.key}"
+        floats = WORKER_STATE.get_or_make(key, lambda: Runnable.of_float(pipeline))
+    return kept, floats, Preprocess.from_recipe(recipe), pipeline.told[:-1]
 
 
 def _operators_beside(params: SimulateParams) -> CustomOperators:
@@ -148,7 +154,7 @@ def _operators_beside(params: SimulateParams) -> CustomOperators:
 def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
     """Run one sample; statistics and the largest values of every output, saved where asked."""
     paths = _paths(params.inputs)
-    runnable, preprocess, stages = _runnable(params, reporter)
+    runnable, floats, preprocess, stages = _runnable(params, reporter)
     runnable = runnable.in_form(params.arithmetic, compiled=params.as_compiled)
     save = None if params.save is None else Path(params.save)
     names = [spec.name for spec in runnable.outputs]
@@ -167,8 +173,10 @@ def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
     arrays = dict(zip(files, outputs.values(), strict=True)) if files else {}
     saved = save_outputs(arrays, reporter, force=params.force)
     reporter.emit(StageFinished("simulate", round(seconds, 4)))
+    beside = {} if floats is None else floats.run(feed)
     outcome = tuple(
-        figures_of_output(name, array, params.top, "simulated") for name, array in outputs.items()
+        figures_of_output(name, array, params.top, "simulated", beside.get(name))
+        for name, array in outputs.items()
     )
     taken = round(seconds, 6)
     return Simulated(

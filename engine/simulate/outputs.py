@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,13 @@ import numpy as np
 from engine.base.errors import OutputExistsError
 from engine.base.events import ArtifactWritten, Reporter
 from engine.base.files import atomic_write, output_errors
-from engine.wire.build import SimulatedOutput, TopValue
+from engine.graph.metrics import error_sums
+from engine.wire.build import BesideFloat, SimulatedOutput, TopValue
 
 
-def figures_of_output(name: str, array: np.ndarray, top: int, label: str) -> SimulatedOutput:
+def figures_of_output(
+    name: str, array: np.ndarray, top: int, label: str, reference: np.ndarray | None = None
+) -> SimulatedOutput:
     """Statistics and the largest values of an output, over its finite values.
 
     Args:
@@ -22,11 +26,11 @@ def figures_of_output(name: str, array: np.ndarray, top: int, label: str) -> Sim
         array: its values, of any shape and number type.
         top: how many of the largest values are told.
         label: where they come from: ``simulated``, ``measured``, ``emulated``.
+        reference: the float graph's values of the same sample; None where they are not known.
     """
     flat = np.ravel(array).astype(np.float64)
-    places = np.flatnonzero(np.isfinite(flat))
-    values = flat[places]
-    best = np.argsort(-values, kind="stable")[: min(top, values.size)]
+    values = flat[np.isfinite(flat)]
+    best = _largest(flat, top)
     with np.errstate(over="ignore"):  # sums of the largest doubles are infinite, and told as such
         mean = float(values.mean()) if values.size else None
     return SimulatedOutput(
@@ -34,11 +38,39 @@ def figures_of_output(name: str, array: np.ndarray, top: int, label: str) -> Sim
         shape=tuple(array.shape),
         dtype=str(array.dtype),
         label=label,
-        top=tuple(TopValue(int(places[i]), float(values[i])) for i in best),
+        top=best,
         minimum=float(values.min()) if values.size else None,
         maximum=float(values.max()) if values.size else None,
         mean=mean,
         not_finite=int(flat.size - values.size),
+        beside=None if reference is None else _beside(array, reference, best),
+    )
+
+
+def _largest(flat: np.ndarray, top: int) -> tuple[TopValue, ...]:
+    places = np.flatnonzero(np.isfinite(flat))
+    best = places[np.argsort(-flat[places], kind="stable")[:top]]
+    return tuple(TopValue(int(place), float(flat[place])) for place in best)
+
+
+def _beside(
+    array: np.ndarray, reference: np.ndarray, best: Sequence[TopValue]
+) -> BesideFloat | None:
+    """How far an output is from float; None where they have other shapes."""
+    if array.shape != reference.shape:
+        return None
+    flat = np.ravel(reference).astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(flat - np.ravel(array).astype(np.float64))
+    largest = float(apart.max()) if apart.size else 0.0
+    sums = error_sums(reference, array)[0]
+    there = [float(flat[value.index]) for value in best]
+    return BesideFloat(
+        sums.sqnr,
+        sums.cosine,
+        largest if math.isfinite(largest) else None,
+        _largest(flat, len(best)),
+        tuple(value if math.isfinite(value) else None for value in there),
     )
 
 

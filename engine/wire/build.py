@@ -133,8 +133,30 @@ class TopValue:
 
 
 @record
+class BesideFloat:
+    """An output against that of the float graph, of one sample.
+
+    Attributes:
+        sqnr_db: None without noise.
+        largest: the greatest difference of two values; None where one is no number.
+        top: the largest values in float.
+        at: the values in float at the places of the output's own largest ones.
+    """
+
+    sqnr_db: float | None
+    cosine: float
+    largest: float | None
+    top: tuple[TopValue, ...]
+    at: tuple[float | None, ...]
+
+
+@record
 class SimulatedOutput(Tensor):
-    """An output; figures are over its finite values, None where there are none."""
+    """An output; figures are over its finite values, None where there are none.
+
+    Attributes:
+        beside: how far it is from float; None where the float graph is not known.
+    """
 
     label: str
     top: tuple[TopValue, ...]
@@ -142,6 +164,7 @@ class SimulatedOutput(Tensor):
     maximum: float | None
     mean: float | None
     not_finite: int
+    beside: BesideFloat | None = None
 
 
 @record

@@ -267,6 +267,11 @@ OUTPUTS = Table("outputs", "An output of a run; figures are of its finite values
     Column("mean", format=FIGURE, help="The mean of all values.", from_width=56),
     Column("not_finite", "NaN, inf", COUNT, "Values that are NaN or infinite.",
            known("not_finite"), width=8, style=lambda _: "bad", from_width=1),
+    Column("sqnr", "from float dB", SQNR, "Its SQNR against the float graph, of this sample.",
+           lambda row: row.beside and no_noise(row.beside.sqnr_db), width=8, style=low_db,
+           from_width=1),
+    Column("largest", "most off", FIGURE, "Its greatest difference from the float graph's.",
+           "beside.largest", from_width=64),
     FIGURES_ARE.but(from_width=70),
 ))
 
@@ -274,6 +279,7 @@ LARGEST = Table("largest", "One of the largest values of an output.", (
     NUMBERED.but(key="rank", help="Its place among them.", value=None, width=3),
     Column("index", format=NUMBER, help="Its place in the flat output.", width=7),
     Column("value", "value at it", FIGURE, "The value.", width=10),
+    Column("float", "in float", FIGURE, "The float graph's value there.", None, from_width=1),
     Column("bar", name="bar of value", value=None, only="screen", width=4, grow=1, style=accent),
 ))
 
