@@ -111,9 +111,9 @@ STEPS = Table("steps", "A step of the accuracy guide (simulated).", (
 
 BUILDS = Table("builds", "A build of the history.", (
     MARK.but(name="marked", value=""),
-    Column("state", name="state", help="How it ended.", width=1,
-           value=lambda row: _JOB_SIGNS.get(row.state, "?"),
-           style=lambda sign: _JOB_STATES.get(_SIGNED_STATES.get(sign, ""), "")),
+    STATE.but(heading="", name="sign", help="How it ended.", width=1,
+              value=lambda row: _JOB_SIGNS.get(row.state, "?"),
+              style=lambda sign: _JOB_STATES.get(_SIGNED_STATES.get(sign, ""), "")),
     Column("started", "when", SHORT_MOMENT, "When it started.", width=11),
     Column("changes", help="What its recipe has that the one before had not.", format=NAME,
            width=16, grow=2),
@@ -123,7 +123,7 @@ BUILDS = Table("builds", "A build of the history.", (
     SIZED.but(help="Bytes of its container.", from_width=60),
     ESTIMATED_MS.but(help="Time of an inference on the recipe's chip.", from_width=96),
     MEDIAN_MS.but(help="Of an inference on a board, measured.", from_width=96),
-    Column("score", format=NAME, help="Of labelled samples, simulated.", width=5, from_width=1),
+    Column("score", "scored", format=NAME, help="Of labelled samples, simulated.", width=6, from_width=1),
     Column("note", format=NAME, help="What you wrote about it.", value=known("note"), width=4,
            grow=1, from_width=1),
 ))

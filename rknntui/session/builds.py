@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine import OPTIONS, sanitize
+from engine.wire.formats import FIGURE
 
 if TYPE_CHECKING:
     from engine import JobRecord, Option
@@ -20,31 +21,17 @@ if TYPE_CHECKING:
 
 _WORDS = {
     "accuracy": "error analysis",
-    "board.memory": "memory on a board",
-    "board.run": "run on a board",
     "codegen": "project",
-    "compare.board": "comparison with a board",
+    "compare.board": "comparison",
     "compile": "compilation",
-    "decrypt": "decryption",
-    "devices.perf": "timing on a board",
-    "encryption.decrypt": "decryption",
-    "encryption.encrypt": "encryption",
+    "devices.perf": "timing",
     "evaluate": "score",
-    "guide": "accuracy guide",
-    "hybrid.effect": "effect of a choice",
     "hybrid.propose": "proposal",
     "hybrid.search": "search",
-    "hybrid.step1": "hybrid step 1",
-    "hybrid.step2": "hybrid step 2",
     "load": "conversion",
-    "score": "score",
     "segments.cut": "segments",
     "simulate": "simulation",
     "sweep": "variants",
-    "vendor.adopt": "toolkit adopted",
-    "vendor.check": "toolkit checked",
-    "vendor.install": "toolkit installed",
-    "vendor.remove": "toolkit removed",
 }
 _MANY = 3
 """Layers that are named one by one; of more the number is told."""
@@ -186,7 +173,7 @@ def _score(summary: Values) -> str | None:
     for score in _dicts(summary.get("scores")):
         value = _number(score.get("simulated"))
         if value is not None:
-            return f"{sanitize(str(score.get('name')), 20)} {value:.4g}"
+            return f"{sanitize(str(score.get('name')), 20)} {FIGURE.text(value)}"
     return None
 
 

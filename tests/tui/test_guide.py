@@ -15,11 +15,9 @@ from engine.wire.sweep import SweepParams
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.panes import ScorePane, step_lines
 from rknntui.screens.accuracy.workspace import Accuracy
-from rknntui.screens.quantize.panes import ComparePane
-from rknntui.screens.quantize.workspace import Quantize
 from rknntui.widgets.findings import FindingRows
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import choose_path, press_text, read_form, shown, write_recipe
+from tests.tui.flow import choose_path, read_form, shown, write_recipe
 
 SIZE = (80, 24)
 STEP = Step(
@@ -75,7 +73,7 @@ async def test_of_several_remedies_one_is_chosen() -> None:
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        await pilot.press("4")
+        await pilot.press("7")
         await settle(pilot)
         assert app.workspace.disabled_reason("apply_remedy")
         app.workspace.query_one(FindingRows).show(found)
@@ -145,30 +143,3 @@ async def test_the_guide_runs_to_its_end_and_labelled_samples_are_scored(
         assert first["name"] == "top-1"
         assert 0.5 < (first["simulated"] or 0) <= 1
         assert "with the same prediction as float" in screen_text(app)
-
-
-@pytest.mark.long
-@pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.usefixtures("warm")
-async def test_algorithms_are_built_beside_each_other_and_one_is_taken(
-    demo: Path, tmp_path: Path
-) -> None:
-    pytest.importorskip("distributed")
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await built(pilot)
-        workspace = app.workspace
-        assert isinstance(workspace, Quantize)
-        await pilot.press("c")
-        await until(pilot, lambda: type(app.screen).__name__ == "RequestDialog", "the axes")
-        await pilot.press("end", "ctrl+u")
-        await press_text(pilot, "quantized_method=channel,layer")
-        await pilot.press("enter")
-        pane = workspace.query_one(ComparePane)
-        await until(pilot, lambda: pane.table.total == 2, "two builds")
-        await until(pilot, lambda: app.session.running is None, "the end")
-        assert all(record["state"] == "✓" for record in pane.table.records)
-        await until(pilot, lambda: "over calibration samples" in screen_text(app), "the samples")
-        assert pane.table.select_record("title", "layer")
-        await pilot.press("enter")
-        assert app.session.recipe["quantized_method"] == "layer"

@@ -20,6 +20,7 @@ from rknntui.demo import demo_recipe, demo_test_samples
 from rknntui.screens.accuracy.workspace import Accuracy
 from rknntui.screens.layers.workspace import Hybrid
 from rknntui.session.job_view_model import JobView
+from rknntui.workspaces import keys_of
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
 SIZE = (110, 34)
@@ -68,15 +69,15 @@ async def test_a_restart_shows_the_log_the_scores_and_the_comparison(
     app = Workbench(recipe=recipe)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: "sweep" in app.session.last, "the history was read")
-        await pilot.press("4")
-        await until(pilot, lambda: "✓ built in" in screen_text(app), "the build")
-        await pilot.press("V")
-        await settle(pilot)
-        shown = screen_text(app)
-        assert "Compare simulated with float" in shown  # a stage, in the log
-        assert "Not built yet" not in shown
-        await pilot.press("V")
-        await until(pilot, lambda: "kl_divergence" in screen_text(app), "the comparison")
+        await pilot.press(keys_of("builds")[0])
+        await until(pilot, lambda: "first build" in screen_text(app), "the build")
+        await until(pilot, lambda: "top-1 0." in screen_text(app), "its score")
+        await pilot.press("d")
+        await until(
+            pilot, lambda: "Compare simulated with float" in screen_text(app), "a stage, in the log"
+        )
+        await pilot.press("v")
+        await until(pilot, lambda: "kl_divergence" in screen_text(app), "the variants")
         await pilot.press("5")
         await until(
             pilot,
@@ -129,36 +130,6 @@ async def test_a_damaged_result_is_passed_over(recipe: dict[str, Any], worker: W
         await look("Not analysed yet")
     result.write_text(whole)
     await look("14 layers")
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("worker")
-async def test_nothing_is_not_built_while_it_is_built(recipe: dict[str, Any]) -> None:
-    app = Workbench(recipe=recipe)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.session.model is not None, "a model is open")
-        build = JobView("one", "build", "build digits", 0.0, {"recipe": recipe})
-        app.session.job_started(build)
-        for key in ("4", "5", "6"):
-            await pilot.press(key)
-            await settle(pilot)
-            for _ in range(6 if key == "4" else 1):
-                shown = screen_text(app)
-                assert "Not built yet" not in shown
-                assert "not built yet" not in shown
-                if key == "4":
-                    await pilot.press("v")
-                    await settle(pilot)
-        build.state = "failed"
-        build.error = {"what": "It did not do."}
-        app.session.job_ended(build, None)
-        await pilot.press("4")
-        await until(pilot, lambda: "✗ Build failed: It did not do." in screen_text(app), "why")
-        build.state = "cancelled"
-        build.error = {"what": "The job was cancelled."}
-        app.session.job_changed(build)
-        await until(pilot, lambda: "✗ Build cancelled" in screen_text(app), "cancelled")
-        assert "The job was cancelled" not in screen_text(app)
 
 
 @pytest.mark.long

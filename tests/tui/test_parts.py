@@ -12,17 +12,16 @@ from textual.message import Message
 
 from engine import Finding
 from engine.build import BuildSummary
-from engine.wire.build import BUILD, Analysis, BuildParams, Distance, LayerAccuracy
+from engine.wire.build import Analysis, Distance, LayerAccuracy
 from engine.wire.hybrid import Joins, LayerRow
 from engine.wire.layers import QUALITY
 from engine.wire.model import LOAD, OPEN, LayerSpread, LoadParams, Tensor
-from engine.wire.requests import Checked, ModelTarget, Problem
-from rknntui.links import GoToOption
+from engine.wire.requests import ModelTarget
 from rknntui.screens.accuracy.panes import LayerPane
+from rknntui.screens.builds.panes import BuildFindings
 from rknntui.screens.layers.panes import LayerEdits
 from rknntui.screens.layers.words import OwnErrors
 from rknntui.screens.model.panes import DetailPane, SourceLoad
-from rknntui.screens.quantize.panes import BuildFindings, BuildStarter
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
 from rknntui.session.state import Session
@@ -254,35 +253,6 @@ def summary(*findings: Finding) -> BuildSummary:
     return BuildSummary(
         **texts, **dict.fromkeys(counts, 1), **lists, quantized=True, findings=findings
     )
-
-
-def checked(*problems: tuple[str, str]) -> Checked:
-    return Checked(tuple(Problem(*problem) for problem in problems), (), "")
-
-
-def test_a_build_starts_when_its_recipe_is_sound() -> None:
-    stub, views = Stub(), []
-    starter = BuildStarter(stub, views.append)  # type: ignore[arg-type]
-    stub.session.recipe = {"model": "/x/net.onnx"}
-    starter.build(refresh=True)
-    starter.build()
-    assert len(stub.asked) == 1, "one check at a time"
-    stub.asked[0][2](checked())
-    assert stub.started == [
-        (BUILD, BuildParams(recipe={"model": "/x/net.onnx"}, refresh=True), "build net.onnx")
-    ]
-    assert views == ["Log"]
-    starter.build()
-    stub.asked[1][2](checked(("dataset", "is missing")))
-    assert [m.option for m in stub.posted if isinstance(m, GoToOption)] == ["dataset"]
-    assert stub.said[-1] == "dataset: is missing"
-    starter.build()
-    stub.asked[2][3](ValueError("lost"))
-    assert [str(error) for error in stub.errors] == ["lost"]
-    stub.reason = "a build runs."
-    starter.build()
-    assert stub.said[-1] == "Not now: a build runs."
-    assert len(stub.started) == 1
 
 
 def test_the_load_looks_again_when_its_options_change() -> None:

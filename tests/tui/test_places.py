@@ -30,7 +30,7 @@ def test_a_text_names_the_key_that_the_user_has(monkeypatch: pytest.MonkeyPatch)
     mine = {"app.open": "f3,o", "app.build": "ctrl+b"}
     monkeypatch.setattr(REGISTRY, "user_keys", mine)
     assert with_keys(text) == "F3 opens one; ctrl+b builds, ctrl+x stops {x}"
-    assert [key_text(a) for a in ("quantize.stop", "layers.lift", "app.help", "model.search")] == [
+    assert [key_text(a) for a in ("builds.back", "layers.lift", "app.help", "model.search")] == [
         "Esc",
         "Space",
         "?",
@@ -106,6 +106,6 @@ async def test_links_lead_to_other_workspaces() -> None:
         assert app.workspace.has_class("-drilled")
         app.workspace.post_message(GoTo("builds"))
         await until(pilot, lambda: app.current == "builds")
-        app.workspace.post_message(RunAction("quantize.refresh"))
-        await until(pilot, lambda: app.current == "quantize")
+        app.workspace.post_message(RunAction("builds.refresh"))
+        await until(pilot, lambda: app.current == "builds")
         await until(pilot, lambda: "Not now: no model is open (o opens" in screen_text(app), "why")
