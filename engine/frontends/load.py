@@ -193,7 +193,10 @@ def refusal(path: Path, seen: Recognised) -> SourceModelError:
     remedies = facts(__package__, "remedies.toml")
     remedy = remedies.get(seen.format) or remedies.get(seen.kind) or remedies["other"]
     if path.suffix.lower() in (".yaml", ".yml"):
-        remedy += " If it is a recipe, `rknntui recipe check FILE` says what is wrong in it."
+        remedy += (
+            " If it is meant as a recipe: that has the line `version: 1`, and `source:` with "
+            "`model:` below it; `rknntui recipe check FILE` says what is wrong."
+        )
     return SourceModelError(
         f"{sanitize(str(path))} is not a model that can be loaded: it is {seen.named} "
         f"({seen.why}).",

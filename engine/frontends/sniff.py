@@ -26,6 +26,7 @@ from engine.base.formats.protobuf import (
     TruncatedError,
     file_fields,
 )
+from engine.options import OPTIONS, SECTIONS
 
 _HEAD = 4096
 
@@ -280,9 +281,12 @@ def _recipe_text(text: str) -> Recognised | None:
     keys = {
         line.split(":", 1)[0] for line in text.splitlines() if ":" in line and line[:1].isalpha()
     }
-    sections = {"version", "preprocess", "quantization", "target", "dataset"}
-    if "source" in keys and (keys & sections or "\n  model:" in text):
+    sections = keys & {"version", *SECTIONS}
+    named = {option.name for option in OPTIONS if "_" in option.name}
+    if len(sections) > 1 or ("source" in keys and "\n  model:" in text):
         return Recognised("recipe", "recipe", "YAML with the sections of a recipe")
+    if keys & named:  # without its sections: the reader says what is missing
+        return Recognised("recipe", "recipe", "YAML with options of a recipe")
     return None
 
 

@@ -118,7 +118,10 @@ def open_model(params: ModelTarget) -> ModelView:
 
         values = load_recipe(path).to_values()
         if "model" not in values:
-            raise SourceModelError(f"{path} names no model.", remedy="Set model in the recipe.")
+            raise SourceModelError(
+                f"{path} is a recipe that names no model.",
+                remedy="Write `source: {model: FILE}` in it, or open the model itself.",
+            )
         return replace(_source_view(ModelTarget(recipe=values)), recipe=values)
     return _source_view(params)
 

@@ -368,8 +368,12 @@ class Session:
 
     @property
     def all_problems(self) -> dict[str, str]:
-        """Problems of the recipe and of texts that are no values."""
-        return {**self.problems, **self._typed}
+        """Problems of the recipe, of its samples and of texts that are no values."""
+        bad = self.dataset.problems if self.dataset is not None else ()
+        count = f"{len(bad)} samples" if len(bad) > 1 else "A sample"
+        first = f"line {bad[0].line}: {bad[0].what}" if bad else ""
+        of_data = {"dataset": f"{count} cannot be read; {first}"} if bad else {}
+        return {**of_data, **self.problems, **self._typed}
 
     def set_problems(
         self, problems: dict[str, str], findings: Sequence[Finding], yaml: str = ""

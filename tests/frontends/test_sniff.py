@@ -49,6 +49,9 @@ CONTENT: list[tuple[bytes, str, str]] = [
     (b'{"a": 1}', "unknown", "JSON"),
     (b"version: 1\nsource:\n  model: m.onnx\n", "recipe", "recipe"),
     (b"source:\n  model: m.onnx\npreprocess:\n  mean_values: [[0, 0, 0]]\n", "recipe", "recipe"),
+    (b"version: 1\npreprocess:\n  mean_values: [[0, 0, 0]]\n", "recipe", "recipe"),
+    (b"model: m.onnx\nmean_values: [[0, 0, 0]]\n", "recipe", "recipe"),
+    (b"version: 3\nservices:\n  model: m.onnx\n", "unknown", "text file"),
     (b"# mine\na/b.jpg\nc.PNG d.npy\n", "dataset", "dataset"),
     (b"just some words\n", "unknown", "text file"),
     (

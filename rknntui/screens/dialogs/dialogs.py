@@ -136,7 +136,7 @@ class ErrorDialog(TextDialog):
 
     KEYS_TEXT = "y copy report · Esc close"
 
-    BINDINGS = [Binding("c", "option", "Recipe", show=False)]
+    BINDINGS = [Binding("c,enter", "option", "Go to the option", show=False, priority=True)]
 
     def __init__(self, error: Exception) -> None:
         from engine import named_option
@@ -147,7 +147,7 @@ class ErrorDialog(TextDialog):
         message = f"{getattr(error, 'what', '')} {getattr(error, 'remedy', '')}"
         self.option = named_option(message) or ""
         if self.option:
-            self.KEYS_TEXT = f"c go to {self.option} · {self.KEYS_TEXT}"
+            self.KEYS_TEXT = f"Enter go to {self.option} · {self.KEYS_TEXT}"
 
     def _report(self, width: int) -> list[Line]:
         from engine import sanitize
@@ -168,9 +168,9 @@ class ErrorDialog(TextDialog):
         self.workbench.copy(str(self.error))
 
     def action_option(self) -> None:
-        """Go to the option that the error names, where a model is open to configure."""
+        """Go to the option that the error names, where a recipe is open; else close."""
+        self.dismiss(None)
         if self.option and self.workbench.session.recipe:
-            self.dismiss(None)
             self.app.post_message(GoToOption(self.option))
 
 

@@ -1,0 +1,107 @@
+"""Task (d): a broken model, dataset and recipe each give one clear error where the user is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rknntui.app import Workbench
+from rknntui.screens.dialogs.dialogs import ErrorDialog
+from rknntui.screens.recipe.workspace import Recipe
+from tests.tui.conftest import screen_text, until
+from tests.tui.flow import press_text, visited, write_recipe
+
+SIZE = (80, 24)
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+
+RECIPES = {
+    "no version": (
+        "model: digits.onnx\nmean_values: [[127.5]]\n",
+        ("line 1: The line 'version: 1' is missing", "line 2: mean_values belongs under"),
+    ),
+    "no model": (
+        "version: 1\npreprocess: {mean_values: [[127.5]]}\n",
+        ("is a recipe that names no model", "Write `source: {model: FILE}` in it"),
+    ),
+    "a slip": (
+        "version: 1\nsource: {model: digits.onnx}\npreproces: {mean_values: [[127.5]]}\n",
+        ("line 3: There is no section preproces", "Did you mean 'preprocess'?"),
+    ),
+    "no YAML": ("version: 1\nsource: {model: digits.onnx\n", ("line 3: It is not valid YAML",)),
+    "none at all": ("lr: 0.1\nepochs: 3\n", ("If it is meant as a recipe", "`version: 1`")),
+}
+
+
+def said(app: Workbench) -> str:
+    """The text on the screen without frames and line breaks."""
+    return " ".join(screen_text(app).replace("│", " ").split())
+
+
+@pytest.mark.parametrize("case", RECIPES)
+async def test_a_broken_recipe_says_the_line_and_what_is_missing(
+    case: str, tmp_path: Path, demo: Path
+) -> None:
+    text, parts = RECIPES[case]
+    (tmp_path / "broken.yaml").write_text(text, encoding="utf-8")
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "a model is open")
+        app.open_path(str(tmp_path / "broken.yaml"))
+        await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "one error")
+        await pilot.pause()
+        for part in parts:
+            assert part in said(app), screen_text(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1, "it is closed")
+        assert app.session.recipe["model"] == str(demo / "digits_demo.onnx"), "nothing is lost"
+
+
+async def test_a_broken_model_says_what_it_is_and_what_to_do(tmp_path: Path, demo: Path) -> None:
+    cut = tmp_path / "cut.onnx"
+    cut.write_bytes((demo / "digits_demo.onnx").read_bytes()[:400])
+    app = Workbench(str(cut), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "one error")
+        await pilot.pause()
+        for part in ("damaged ONNX model of 400 bytes", "Likely cause", "Fix", "export it again"):
+            assert part in said(app), screen_text(app)
+        await pilot.press("escape", "o")
+        await until(pilot, lambda: "Open a model" in screen_text(app), "another one can be opened")
+
+
+async def test_a_broken_dataset_is_a_problem_of_its_option_and_n_leads_to_the_line(
+    tmp_path: Path, demo: Path
+) -> None:
+    recipe = write_recipe(tmp_path, demo, 3)
+    with (tmp_path / "dataset.txt").open("a", encoding="utf-8") as stream:
+        stream.write("gone.png\n")
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot, Recipe)
+        await until(pilot, lambda: "dataset" in app.session.all_problems, "it is told")
+        assert app.session.all_problems["dataset"].startswith("A sample cannot be read; line 4: ")
+        await pilot.press("n")
+        await until(pilot, lambda: "line 4: " in said(app), "at its option")
+        await pilot.press("n")
+        assert workspace.view == "Data"
+        assert workspace.samples.table.record.line == 4
+        await until(pilot, lambda: "dataset line 4" in said(app), "and at its sample")
+        await pilot.press("N")
+        assert workspace.view == "Options"
+
+
+async def test_a_dataset_that_is_gone_leads_to_the_choice_of_another(
+    tmp_path: Path, demo: Path
+) -> None:
+    recipe = write_recipe(tmp_path, demo, 3)
+    (tmp_path / "dataset.txt").unlink()
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await visited(pilot, Recipe)
+        await until(pilot, lambda: "dataset" in app.session.all_problems, "it is told")
+        await pilot.press("n")
+        await until(pilot, lambda: "does not exist" in said(app), "why")
+        await pilot.press("enter")
+        await until(pilot, lambda: "Choose a dataset.txt or a folder" in screen_text(app), "choose")
+        await press_text(pilot, "x")
