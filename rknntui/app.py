@@ -12,7 +12,7 @@ from textual.containers import Container
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, Theming, theme_files
 from rknntui.compat import QuietCrashApp
-from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings, with_keys
+from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings, key_text, with_keys
 from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
@@ -55,6 +55,17 @@ def _palette() -> Any:
     from rknntui.keys.provider import ActionProvider
 
     return ActionProvider
+
+
+_OWN = {action.method: action.id for action in REGISTRY if action.noun in ("app", "job")}
+"""Method -> id of the workbench's own actions."""
+
+
+def _other_view(action: Action) -> str:
+    """Where a key works that is not of the view that is shown."""
+    switch = f"{action.noun}.next-view"
+    turn = f" ({key_text(switch)} switches)" if switch in REGISTRY else ""
+    return f"it is of the view {' or '.join(action.views[:2])}{turn}." if action.views else ""
 
 
 class Workbench(QuietCrashApp):
@@ -219,6 +230,31 @@ class Workbench(QuietCrashApp):
         if action.id in ("app.build", "app.compile"):
             return with_keys(self.starting.disabled_reason(action.method))
         return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey out what cannot run now."""
+        id_ = _OWN.get(action)
+        return None if id_ and self.disabled_reason(REGISTRY[id_]) else True
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that cannot act says why in one line, and which key would make it possible."""
+        if len(self.screen_stack) > 1 or self.leaving:
+            return
+        active = self.screen.active_bindings.get(event.key)
+        if active is not None and (active.enabled or active.binding.id not in REGISTRY):
+            return
+        ids = [active.binding.id] if active is not None else []
+        ids += [
+            own.id for own in REGISTRY.of(self.current) if event.key in REGISTRY.keys_of(own.id)
+        ]
+        for action in (REGISTRY[str(name)] for name in ids):
+            reason = self.disabled_reason(action)
+            if not reason and active is None:
+                reason = _other_view(action)
+            if reason:
+                label = action.label.removesuffix("…")
+                self.notify(f"{label}: {reason}", severity="warning", markup=False)
+                return
 
     def keys_of(self, action: Action) -> list[str]:
         """The keys of an action as the user sees them, remapped ones included."""

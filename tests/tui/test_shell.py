@@ -550,3 +550,22 @@ async def test_what_is_being_opened_is_said_until_it_is_open(
         read.set()
         await until(pilot, lambda: "idle" in screen_text(app), "the end of it")
         assert "opening" not in screen_text(app)
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_a_key_that_cannot_act_says_why_in_one_line() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        for key, why in {
+            "b": "! Build: no model is open (o opens one).",
+            "u": "! Undo: there is nothing to undo.",
+            "ctrl+x": "! Stop job: no job is running.",
+        }.items():
+            await pilot.press(key)
+            await until(pilot, lambda why=why: why in screen_text(app).splitlines()[0], why)
+        await pilot.press(keys_of("chips")[0])
+        await until(pilot, lambda: "chips" in app.visited)
+        await settle(pilot)
+        await pilot.press("c")
+        await until(pilot, lambda: "! Chip: " in screen_text(app), "a key of another view")
