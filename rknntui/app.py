@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from textual import events, on
 from textual.containers import Container
 
+from rknntui.announcer import Announcer
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, Theming, theme_files
 from rknntui.compat import QuietCrashApp
@@ -28,6 +29,7 @@ from rknntui.session.messages import (
     WorkerChanged,
 )
 from rknntui.session.state import Session
+from rknntui.session.timing import StageTimes, left_text, times_file
 from rknntui.starting import Starting
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
@@ -104,7 +106,9 @@ class Workbench(QuietCrashApp):
         self._first = path, recipe, options
         self._state_kept = state_kept
         self._state: dict[str, object] = kept.load_state() if state_kept else {}
-        self._guard = Guard(self.leave, self._last_words)
+        self.announcer = Announcer(self.send)
+        self._times = StageTimes(times_file() if state_kept else None)
+        self._guard = Guard(self.leave, self._last_words, lambda: self.announcer.restore)
         self._switching = asyncio.Lock()
         self.leaving = False
         self.session = Session(self.publish, Drafts(drafts_folder() if state_kept else None))
@@ -141,6 +145,12 @@ class Workbench(QuietCrashApp):
         name = FIRST if path or recipe else str(self._state.get("workspace"))
         await self.show(name if name in WORKSPACES else FIRST)
         self.call_after_refresh(self._painted)
+        self.set_interval(1, self._tick)
+
+    def _tick(self) -> None:
+        """The time that is left goes down, also where nothing else is told of the job."""
+        if self.session.running is not None and len(self.screen_stack):
+            self.screen_stack[0].query_one(TopBar).update()
 
     def _painted(self) -> None:
         """After the first paint: the engine, what is to be opened, and the user's keys."""
@@ -173,7 +183,7 @@ class Workbench(QuietCrashApp):
 
     def time_left(self, job: JobView) -> str:
         """How long a job still takes, as ``0:04``; empty while that is not known."""
-        return ""
+        return left_text(self._times.left(job))
 
     async def show(self, name: str) -> None:
         """Show a workspace, composing it on the first visit."""
@@ -296,6 +306,7 @@ class Workbench(QuietCrashApp):
         if self.is_running and self.screen_stack:
             self.screen_stack[0].query_one(TopBar).update()
             self.screen_stack[0].refresh_bindings()
+            self.announcer.show(self.session)
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Tell the end of a job; a failure has its dialog."""
@@ -305,6 +316,9 @@ class Workbench(QuietCrashApp):
             self.ask_in_background()
         else:
             self.background.ended(job)
+        if job is not None:
+            self._times.learn(job)
+            self.announcer.ended(job, watched=self.app_focus)
         if job is not None and message.state != "failed" and not job.quiet:
             level: Literal["information", "warning"] = "warning"
             if message.state == "done":
@@ -523,7 +537,10 @@ class Workbench(QuietCrashApp):
         """Stop like every program of a shell, until its ``fg``; jobs go on in their worker."""
         from rknntui.terminal import stop_until_fg
 
+        self.send(self.announcer.restore)
         stop_until_fg(self)
+        self.announcer.begin()
+        self.announcer.show(self.session)
 
     async def action_quit(self) -> None:
         """Leave; with a running job ask what becomes of it."""

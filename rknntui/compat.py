@@ -44,6 +44,11 @@ class QuietCrashApp(App[None]):
         filters = super().get_line_filters()
         return [*filters, self._palette] if self.colours == "256" else filters
 
+    def send(self, text: str) -> None:
+        """Write to the terminal what is no part of the screen, such as its title."""
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(text)
+
     def on_resize(self) -> None:
         """A terminal may have moved or cleared its text, also where it has its old size again."""
         self.sent.forget()

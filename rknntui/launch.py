@@ -21,6 +21,8 @@ def open_workbench(
 
     app = Workbench(path, recipe=recipe, options=given)
     app.run()
+    if sys.stdout.isatty():
+        sys.stdout.write(app.announcer.restore)
     if app.crash is not None:
         from engine import sanitize
         from rknntui.crash_report import crash_line

@@ -44,11 +44,18 @@ class Guard:
     Args:
         leave: ends the interface in an orderly way with an exit code; called in its loop.
         last_words: saves what must not be lost; called before the process is ended the hard way.
+        also: tells what else gives the terminal back, such as its title.
 
     Make it before the interface runs: it keeps the terminal's modes to give them back.
     """
 
-    def __init__(self, leave: Callable[[int], None], last_words: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        leave: Callable[[int], None],
+        last_words: Callable[[], None],
+        also: Callable[[], str] = str,
+    ) -> None:
+        self._also = also
         self._leave = leave
         self._last_words = last_words
         self._fd = sys.__stdin__.fileno() if sys.__stdin__ is not None else 0
@@ -97,7 +104,8 @@ class Guard:
     def restore(self) -> None:
         """Give the terminal back without Textual."""
         with contextlib.suppress(OSError, ValueError):
-            os.write(sys.__stdout__.fileno() if sys.__stdout__ is not None else 1, RESTORE.encode())
+            text = f"{self._also()}{RESTORE}"
+            os.write(sys.__stdout__.fileno() if sys.__stdout__ is not None else 1, text.encode())
         if self._modes is not None:
             with contextlib.suppress(termios.error, OSError):
                 termios.tcsetattr(self._fd, termios.TCSANOW, self._modes)

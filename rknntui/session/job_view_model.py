@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ LOG_LINES = 20_000
 
 @dataclass
 class StageView:
-    """One stage; ``seconds`` is None until it ends, ``total`` 0 while unknown.
+    """One stage; ``seconds`` is None until it ends, ``total`` 0 while unknown, ``begun`` by the
+    monotonic clock of this process.
 
     ``steps`` has the part of its work that counts for itself, as the samples of a folder that
     calibration looks through first.
@@ -41,6 +43,7 @@ class StageView:
     note: str = ""
     seconds: float | None = None
     cached: bool = False
+    begun: float = field(default_factory=time.monotonic)
     steps: dict[str, StageView] = field(default_factory=dict)
 
     @property
@@ -68,6 +71,7 @@ class JobView:
         ours: whether this interface started it (else it was reattached).
         background: whether it runs beside what the user waits for, as a monitor does.
         told: number of pieces of the result so far, kept or not.
+        reached: the most that ``fraction`` was: stages that are announced later take nothing back.
     """
 
     id: str
@@ -91,6 +95,7 @@ class JobView:
     ours: bool = True
     background: bool = False
     told: int = 0
+    reached: float = 0.0
 
     @classmethod
     def of_record(cls, record: JobRecord, events: Iterable[tuple[float, Event]]) -> JobView:
@@ -133,7 +138,9 @@ class JobView:
         if self.state == "done":
             return 1.0
         total = max(self.count, len(self.stages), 1)
-        return sum(stage.fraction for stage in self.stages.values()) / total
+        now = sum(stage.fraction for stage in self.stages.values()) / total
+        self.reached = max(self.reached, now)
+        return self.reached
 
     def apply(self, event: Event) -> None:
         """Take one event."""
