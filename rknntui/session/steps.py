@@ -110,10 +110,10 @@ def _model(session: Session) -> Step:
     inputs = ", ".join(shape_text(port.shape) for port in model.inputs[:_NAMES])
     parts = [
         sanitize(PurePath(model.path).name, 60),
-        sanitize(model.format, 30),
+        f"input {inputs}" if inputs else "",
         f"{model.nodes} nodes" if model.nodes else "",
         f"{_thousands(model.parameters)} parameters" if model.parameters else "",
-        f"input {inputs}" if inputs else "",
+        sanitize(model.format, 30),
     ]
     text = " · ".join(part for part in parts if part)
     if model.kind in VENDOR_KINDS:
@@ -133,7 +133,7 @@ def _config(session: Session) -> Step:
     if not recipe.get("model"):
         return Step("config", "absent")
     figure = _dtype(session)
-    problems = session.all_problems
+    problems = {n: why for n, why in session.all_problems.items() if n != "dataset"}
     if problems:
         name, why = next(iter(problems.items()))
         text = f"{_count(len(problems), 'problem')}: {name}: {sanitize(why, 120)}"
@@ -161,9 +161,9 @@ def _dataset(session: Session) -> Step:
     if not _quantizes(session):
         return Step("dataset", "done", "", "not needed: the recipe does not quantize")
     path = str(session.recipe.get("dataset") or "")
-    choose = "overview.samples", "choose calibration samples"
+    choose = "overview.samples", "choose samples"
     if not path:
-        return Step("dataset", "absent", "", "no calibration samples are chosen", *choose)
+        return Step("dataset", "absent", "", "no calibration samples", *choose)
     name, facts = sanitize(PurePath(path).name, 60), session.dataset
     if (why := session.asked.get("dataset")) and facts is None:
         return Step("dataset", "failed", "", f"{name} · {sanitize(why, 200)}", *choose)
@@ -294,7 +294,7 @@ def _compile(session: Session) -> Step:
         return Step("compile", "failed", "", what, *compile_)
     if name:
         return Step("compile", "done", "", f"{sanitize(name, 60)}, chosen", *compile_)
-    return Step("compile", ready, "", f"not for {chip}" if chip else "", *compile_)
+    return Step("compile", ready, "", f"not for {chip}" if chip else "needs a chip", *compile_)
 
 
 def _board(session: Session) -> Step:

@@ -13,10 +13,11 @@ from engine import gain_text, sanitize
 from engine.wire.formats import ADDED_MS, SIZE
 from rknntui.keys.actions import key_text
 from rknntui.session.steps import STYLES, Step
-from rknntui.widgets.strips import bar, cells, fit, shorten
+from rknntui.widgets.strips import bar, cells, fit
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from engine import Finding
     from engine.wire.cost import LayerCost
@@ -49,10 +50,10 @@ def step_line(step: Step, width: int, *, lit: bool) -> Line:
         does = [("  Enter ", "key"), (f"{step.does}{about} ", "")]
     room = width - cells(line) - cells(does)
     parts = step.text.split(" · ")
-    while len(parts) > 1 and cell_len(" · ".join(parts)) > room:
+    least = 2 if step.state in ("failed", "finding") else 1
+    while len(parts) > least and cell_len(" · ".join(parts)) > room:
         parts.pop()
-    text = shorten(" · ".join(parts), max(8, room))
-    return [*line, (text.ljust(room - cell_len(text) + len(text)), ""), *does]
+    return [*line, (cut_end(" · ".join(parts), max(8, room)), ""), *does]
 
 
 # -- the panes -------------------------------------------------------------------------------------
@@ -103,15 +104,15 @@ def time_line(cost: LayerCost, whole: float, longest: float, size: int) -> Line:
     ]
 
 
-def build_line(row: BuildRow) -> Line:
-    """When, what changed, lowest SQNR of the outputs, size, measured time."""
+def build_line(row: BuildRow, *, wide: bool) -> Line:
+    """When, what changed, lowest SQNR of the outputs, measured time; where it is wide, size."""
     when = time.strftime("%m-%d %H:%M", time.localtime(row.started))
     if time.time() - row.started < 12 * 3600:
         when = when[6:]
     lowest = (
         "–" if row.lowest is None else "equal" if row.lowest == math.inf else f"{row.lowest:.2f} dB"
     )
-    size = "" if row.size is None else SIZE.text(row.size)
+    size = SIZE.text(row.size) if wide and row.size is not None else ""
     measured = "" if row.median_ms is None else f"{row.median_ms:.2f} ms"
     what = row.note or row.changes or "first build"
     return [(f"{when} {sanitize(what, 80)}", ""), (row.score or "", ""), (lowest, ""), (size, ""),
@@ -124,13 +125,19 @@ def finding_line(finding: Finding) -> Line:
         finding.severity, ("i", "dim")
     )
     where = f"{sanitize(finding.where, 40)}: " if finding.where else ""
-    fix = f"{key_text('overview.apply-remedy')} mends it" if finding.changes else ""
+    fix = key_text("overview.apply-remedy") if finding.changes else ""
     return [(f"{sign} {where}{sanitize(finding.what, 300)}", style if sign == "✗" else ""),
             (fix, "key")]  # fmt: skip
 
 
-def aligned(lines: list[Line], width: int) -> list[Line]:
-    """Rows whose parts stand below each other; the first is as wide as the others leave it."""
+def aligned(lines: list[Line], width: int, cut: Callable[[str, int], str] = fit) -> list[Line]:
+    """Rows whose parts stand below each other; the first is as wide as the others leave it.
+
+    Args:
+        lines: with as many parts each.
+        width: cells.
+        cut: makes a text so wide that is longer.
+    """
     if not lines:
         return []
     widths = [max(cell_len(line[at][0]) for line in lines) for at in range(1, len(lines[0]))]
@@ -138,7 +145,7 @@ def aligned(lines: list[Line], width: int) -> list[Line]:
     room = width - sum(size + 2 for size in widths if size)
     out: list[Line] = []
     for line in lines:
-        row: Line = [(fit(line[0][0], max(6, min(first, room))), line[0][1])]
+        row: Line = [(cut(line[0][0], max(6, min(first, room))), line[0][1])]
         for (text, style), size in zip(line[1:], widths, strict=True):
             if size:
                 pad = " " * (size - cell_len(text))
@@ -152,6 +159,13 @@ def aligned(lines: list[Line], width: int) -> list[Line]:
                 )
         out.append(row)
     return out
+
+
+def cut_end(text: str, width: int) -> str:
+    """A sentence in so many cells; what is too long loses its end."""
+    if cell_len(text) > width:
+        text = f"{wrap(text, width - 2)[0]} …"
+    return fit(text, width)
 
 
 # -- samples beside a model ------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from engine.wire.hybrid import Ranked
     from rknntui.widgets.strips import Line
 
+_WIDE = 50
+"""Cells of a pane from which on it has more columns."""
 _AS_IT_IS = "as it is"
 
 
@@ -148,7 +153,7 @@ class Overview(Workspace):
     DEFAULT_CSS = """
     Overview {
         & #steps { height: auto; max-height: 14; }
-        & #panels { layout: grid; grid-size: 2 2; grid-gutter: 1; height: 1fr; margin-top: 1; }
+        & #panels { layout: grid; grid-size: 2 2; grid-gutter: 1; height: 1fr; }
         &.-bare #panels { display: none; }
         &.-bare #steps { height: 1fr; max-height: 100%; }
     }
@@ -262,18 +267,20 @@ class Overview(Workspace):
             f"Time on {session.chip or 'the target'}, estimated",
             rows,
             lambda width: words.aligned(
-                [words.time_line(row, whole, longest, 12 if width > 60 else 5) for row in rows],
+                [words.time_line(row, whole, longest, 12 if width > _WIDE else 5) for row in rows],
                 width,
             ),
             empty,
         )
 
     def _show_findings(self) -> None:
-        rows = self.listed_findings()
+        rows = self._findings()
+        fix = any(row.changes for row in rows)
+        mends = f", {key_text('overview.apply-remedy')} mends" if fix else ""
         self.panel("findings").show(
-            f"Findings {len(rows) or ''}".rstrip(),
+            f"Findings {len(rows) or ''}".rstrip() + mends,
             rows,
-            lambda width: words.aligned([words.finding_line(row) for row in rows], width),
+            lambda width: words.aligned(list(map(words.finding_line, rows)), width, words.cut_end),
             "✓ none",
         )
 
@@ -283,11 +290,20 @@ class Overview(Workspace):
         self.panel("builds").show(
             "Builds: lowest output simulated",
             rows,
-            lambda width: words.aligned([words.build_line(row) for row in rows], width),
+            lambda width: words.aligned(
+                [words.build_line(row, wide=width > _WIDE) for row in rows], width
+            ),
             "… reading" if reading else "– none yet",
         )
 
     def listed_findings(self) -> Sequence[Finding]:
+        panel = self.panel("findings")
+        if panel.has_focus and panel.item is not None and panel.item.changes:
+            return [panel.item]
+        return self._findings()
+
+    def _findings(self) -> list[Finding]:
+        """Those of the model, the recipe, its samples and the build; only what can be mended."""
         session = self.session
         known = [] if session.model is None else [*session.model.findings]
         known += [*session.findings, *(() if session.dataset is None else session.dataset.findings)]
@@ -337,7 +353,8 @@ class Overview(Workspace):
 
         now = Samples(path or words.samples_beside(str(recipe.get("model") or "")), value)
         choices = {"values": (_AS_IT_IS, *usual)}
-        SAMPLES.ask(self.app, now, then=take, check=_there, choices=choices)
+        check = partial(_there, Path(str(recipe.get("model") or "")).parent)
+        SAMPLES.ask(self.app, now, then=take, check=check, choices=choices)
 
     def action_problem(self) -> None:
         """Show the first problem of the recipe where it is mended."""
@@ -465,8 +482,11 @@ _PLACES = {
 """Where a step is seen."""
 
 
-def _there(asked: Samples) -> Samples:
-    """The same; ValueError where nothing is there."""
-    if not Path(asked.dataset).expanduser().exists():
-        raise ValueError("--dataset: there is no such file or folder.")
-    return asked
+def _there(folder: Path, asked: Samples) -> Samples:
+    """With the whole path, beside the workbench or the model; ValueError where nothing is there."""
+    named = Path(asked.dataset).expanduser().absolute()
+    inner = folder / os.path.relpath(named)
+    place = next((path for path in (named, inner) if path.exists()), None)
+    if place is None:
+        raise ValueError("dataset: there is no such file or folder.")
+    return replace(asked, dataset=str(place))
