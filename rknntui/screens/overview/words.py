@@ -92,9 +92,10 @@ def slowest(session: Session) -> list[LayerCost]:
     return sorted(known, key=lambda cost: -cost.time_ms)
 
 
-def time_line(cost: LayerCost, whole: float, longest: float, size: int) -> Line:
-    """Name, what bounds it or where it runs, milliseconds, a bar of so many cells, share."""
-    why = cost.target if cost.target != "NPU" else cost.bound
+def time_line(cost: LayerCost, whole: float, longest: float, *, wide: bool) -> Line:
+    """Name, where it runs or (where it is wide) what bounds it, milliseconds, a bar, share."""
+    why = cost.target if cost.target != "NPU" else cost.bound if wide else ""
+    size = 12 if wide else 5
     return [
         (cost.id or cost.name, ""),
         (why, "warn" if cost.target == "CPU" else "dim"),

@@ -214,12 +214,10 @@ class Overview(Workspace):
             Step("open", "possible", "", opens, "app.open", "choose it"),
             Step("demo", "possible", "", demo, "overview.demo", "open it"),
         ]
-        rows += [
-            Step(
-                f"recent {at}", "possible", path, sanitize(path, 200), "overview.recent", "open it"
-            )
-            for at, path in enumerate(there, 1)
-        ]
+        for at, path in enumerate(there, 1):
+            text = f"{sanitize(Path(path).name, 80)} · {sanitize(str(Path(path).parent), 200)}"
+            action = "overview.recent", "open it"
+            rows.append(Step(f"recent {at}", "possible", path, text, *action))
         devices = () if session.listing is None else session.listing.devices
         boards = [sanitize(device.id, 60) for device in devices] or [
             sanitize(board, 60) for board in (session.board, *session.ssh_boards) if board
@@ -245,7 +243,7 @@ class Overview(Workspace):
         else:
             empty = "✓ no layer gains enough"
         self.panel("promote").show(
-            "Promote: gain simulated, time estimated" if whole else "Promote: gain simulated",
+            "Promote: simulated, cost estimated" if whole else "Promote: gain simulated",
             rows,
             lambda width: words.aligned(
                 [words.promotion_line(row, asked, whole) for row in rows], width
@@ -267,7 +265,7 @@ class Overview(Workspace):
             f"Time on {session.chip or 'the target'}, estimated",
             rows,
             lambda width: words.aligned(
-                [words.time_line(row, whole, longest, 12 if width > _WIDE else 5) for row in rows],
+                [words.time_line(row, whole, longest, wide=width > _WIDE) for row in rows],
                 width,
             ),
             empty,
