@@ -46,7 +46,7 @@ async def open_path(
     """
     absolute, given = str(Path(path).expanduser().absolute()), dict(given or {})
     view, asked = await _view(session, bridge, absolute, given)
-    draft = session.model_opened(view, absolute, given)
+    draft = session.model_opened(view, absolute, given, chosen=True)
     if any(session.recipe.get(name) != value for name, value in given.items()):
         session.set_values(given)
     if session.container is None:

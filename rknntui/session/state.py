@@ -179,7 +179,9 @@ class Session:
         """Whether the recipe changed since the last build."""
         return self.built is not None and self.built != self.recipe
 
-    def model_opened(self, view: ModelView, path: str, given: Values | None = None) -> Draft | None:
+    def model_opened(
+        self, view: ModelView, path: str, given: Values | None = None, *, chosen: bool = False
+    ) -> Draft | None:
         """Take the view of a model, container or recipe that the worker opened.
 
         An unsaved recipe of another file is kept as a draft, and the draft of this one comes back.
@@ -188,6 +190,7 @@ class Session:
             view: the worker's answer.
             path: what was opened.
             given: options that belong to the model, such as its file of weights.
+            chosen: whether the user named this file: a model is not the open recipe of it.
 
         Returns:
             The draft that came back; None where there is none.
@@ -197,7 +200,7 @@ class Session:
             self._other_recipe(dict(view.recipe or {}), None, None)
         elif view.recipe is not None:
             draft = self._other_recipe(dict(view.recipe), path, path)
-        elif self.recipe.get("model") != view.path:
+        elif self.recipe.get("model") != view.path or (chosen and self.recipe_path is not None):
             draft = self._other_recipe({"model": view.path, **(given or {})}, None, view.path)
         self.path, self.model = path, view
         self.summary = view.summary

@@ -12,9 +12,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
 from engine import human_bytes, option, sanitize, shape_text, sqnr_text
-from engine.wire.formats import PERCENT, PROGRESS, RATE
+from engine.wire.formats import COUNT, DURATION, PERCENT, PROGRESS, RATE
 from engine.wire.names import VENDOR_KINDS
-from engine.wire.table import LOW_DB
 
 if TYPE_CHECKING:
     from engine.wire.build import BuildSummary
@@ -112,7 +111,7 @@ def _model(session: Session) -> Step:
         sanitize(PurePath(model.path).name, 60),
         f"input {inputs}" if inputs else "",
         f"{model.nodes} nodes" if model.nodes else "",
-        f"{_thousands(model.parameters)} parameters" if model.parameters else "",
+        f"{COUNT.text(model.parameters)} parameters" if model.parameters else "",
         sanitize(model.format, 30),
     ]
     text = " · ".join(part for part in parts if part)
@@ -203,7 +202,7 @@ def _build(session: Session) -> Step:
     size = human_bytes(summary.quantized_bytes or summary.float_bytes)
     if session.stale:
         return Step("build", "stale", size, f"{_changed(session)} changed since", *build)
-    took = "" if seconds is None else f" · took {seconds:.1f} s (measured)"
+    took = "" if seconds is None else f" · took {DURATION.text(seconds)} (measured)"
     kind = f"{summary.quantized_dtype} {summary.quantized_algorithm}"
     text = f"{kind if summary.quantized else 'float'} · {size}{took}"
     worse = sum(finding.severity != "info" for finding in summary.findings)
@@ -213,13 +212,15 @@ def _build(session: Session) -> Step:
 
 
 def _accuracy(session: Session) -> Step:
+    from engine.wire.table import LOW_DB
+
     summary = session.summary
     if summary is None:
         return Step("accuracy", "absent", "", "needs a build")
     if not summary.quantized:
         return Step("accuracy", "done", "float", "not quantized: as the float model")
     lowest = lowest_db(summary)
-    figure = sqnr_text(lowest, digits=1)
+    figure = sqnr_text(lowest)
     said = [
         f"{sanitize(output.name, 24)} {sqnr_text(output.sqnr_db)}"
         for output in sorted(summary.outputs, key=lambda output: _rank(output.sqnr_db))[:_NAMES]
@@ -401,15 +402,8 @@ def _values(value: object) -> str:
     """``127.5 127.5 127.5``, once where they are the same; of several inputs the first's."""
     first = value[0] if isinstance(value, list | tuple) and value else value
     row = list(first) if isinstance(first, list | tuple) else [first]
-    texts = [f"{part:g}" if isinstance(part, int | float) else str(part) for part in row]
+    texts = [sanitize(str(part), 20).removesuffix(".0") for part in row]
     return texts[0] if len(set(texts)) == 1 else " ".join(texts[:4])
-
-
-def _thousands(count: int) -> str:
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return str(count)
 
 
 def _count(number: int, what: str) -> str:

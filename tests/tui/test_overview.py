@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from textual.pilot import Pilot
 
 from engine.wire.build import BuildSummary
@@ -13,7 +16,8 @@ from rknntui.demo import demo_recipe
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from rknntui.session.steps import SIGNS, next_step, steps
-from tests.tui.conftest import screen_text, settle, until
+from rknntui.workspaces import WORKSPACES
+from tests.tui.conftest import residual_model, screen_text, settle, until
 
 SIZE = (80, 24)
 
@@ -94,6 +98,13 @@ async def test_a_named_file_is_being_opened_from_the_first_paint_on(tmp_path: Pa
         await settle(pilot)
         assert "opening m.onnx" in screen_text(app)
         assert "No model is open" not in screen_text(app)
+        for name in WORKSPACES:
+            await app.show(name)
+            await settle(pilot)
+            assert "opening m.onnx" in "".join(screen_text(app).splitlines()[2:]), name
+        app.session.now_opening("")
+        await settle(pilot)
+        assert "opening m.onnx" not in screen_text(app)
 
 
 async def never(*_: object) -> None:
@@ -130,3 +141,101 @@ async def opened(pilot: Pilot[None]) -> None:
     assert isinstance(app, Workbench)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
     await until(pilot, lambda: app.session.dataset is not None, "its samples are looked at")
+
+
+# -- tasks, with their keys counted ----------------------------------------------------------------
+
+
+class Keys:
+    """Presses keys and counts them."""
+
+    def __init__(self, pilot: Pilot[None]) -> None:
+        self._pilot = pilot
+        self.count = 0
+
+    async def press(self, *keys: str) -> None:
+        self.count += len(keys)
+        await self._pilot.press(*keys)
+
+
+@pytest.fixture
+def faces(tmp_path: Path) -> Path:
+    """RFB-320 beside a folder of pictures."""
+    zoo = os.environ.get("RKNNTUI_ZOO", "")
+    model = Path(zoo) / "onnx" / "version-RFB-320_without_postprocessing.onnx"
+    if not model.is_file():
+        pytest.skip("the model zoo is not here")
+    (tmp_path / "photos").mkdir()
+    for at in range(4):
+        picture = Image.effect_noise((320, 240), 40 + 20 * at).convert("RGB")
+        picture.save(tmp_path / "photos" / f"{at}.png")
+    return Path(shutil.copy(model, tmp_path / model.name))
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_a_from_a_file_to_w8a8_with_its_accuracy(own_home: Path, faces: Path) -> None:
+    """At most 25 keys; mean and std are those of the model's training."""
+    app = Workbench(str(faces), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        keys = Keys(pilot)
+        await until(pilot, lambda: next_step(app.session).name == "dataset", "samples are next")
+        await until(pilot, lambda: app.session.findings, "mean and std are proposed")
+        await keys.press("enter")
+        await until(pilot, lambda: "127, 128" in screen_text(app), "the form")
+        assert "photos" in screen_text(app), "samples beside the model"
+        await keys.press("enter")
+        await until(pilot, lambda: next_step(app.session).name == "build", "a build is next")
+        await keys.press("enter")
+        await until(pilot, lambda: app.session.summary is not None, "it is built")
+        await until(pilot, lambda: " dB" in screen_text(app), "the outputs")
+        assert app.session.recipe["mean_values"] == [[127.0, 127.0, 127.0]]
+        assert app.session.recipe["std_values"] == [[128.0, 128.0, 128.0]]
+        assert app.session.summary.quantized_dtype == "w8a8"
+        assert "boxes" in screen_text(app)
+        assert keys.count == 3
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_b_two_promotions_and_an_export(own_home: Path, faces: Path) -> None:
+    """At most 6 keys, from a build with its gains."""
+    recipe = {"model": str(faces), "dataset": str(faces.parent / "photos"),
+              "mean_values": [[127.0] * 3], "std_values": [[128.0] * 3],
+              "target_platform": "rk3588"}  # fmt: skip
+    app = Workbench(recipe=recipe, state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await pilot.press("b")
+        await until(pilot, lambda: app.session.summary is not None, "it is built")
+        panel = app.workspace.panel("promote")
+        await until(pilot, lambda: len(panel.items) > 1 and panel.items[0].promote_ms, "gains")
+        best = [row.id for row in panel.items[:2]]
+        keys = Keys(pilot)
+        await keys.press("space", "space", "x")
+        await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")
+        await keys.press("enter")
+        written = faces.with_suffix(".rknn")
+        await until(pilot, written.is_file, "the export")
+        assert set(app.session.recipe["quantized_layers"]) == set(best), "these and no others"
+        assert keys.count == 4
+
+
+@pytest.mark.usefixtures("warm")
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_model_of_the_open_recipe_is_opened_without_it(
+    own_home: Path, tmp_path: Path
+) -> None:
+    model = residual_model(1, tmp_path / "m.onnx")
+    recipe = tmp_path / "m.yaml"
+    recipe.write_text(
+        "version: 1\nsource:\n  model: m.onnx\npreprocess:\n  mean_values: [[1, 1, 1, 1]]\n"
+    )
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.recipe_path == str(recipe), "the recipe is open")
+        app.open_path(str(model))
+        await until(pilot, lambda: app.session.path == str(model), "the model is open")
+        assert app.session.recipe_path is None
+        assert "mean_values" not in app.session.recipe
+        assert app.session.recent == (str(model), str(recipe))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from textual.containers import Container
 from textual.css.query import NoMatches
 from textual.widget import Widget
+from textual.widgets import Static
 
+from engine import sanitize
 from rknntui.keys.actions import REGISTRY, bindings, key_text, with_keys
 from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode
 from rknntui.workspaces import CLASSES
@@ -42,6 +44,8 @@ class Workspace(Container):
     """One or two sentences for its help; ``{model.search}`` stands for an action's key."""
     FIRST_FOCUS: ClassVar[str] = ""
     """Selector of the widget that has the focus on the first visit; else the first that can."""
+    COVERED: ClassVar[bool] = True
+    """Whether it has nothing to say while a first file is being opened."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         if cls.NAME:
@@ -52,6 +56,7 @@ class Workspace(Container):
     def __init__(self) -> None:
         super().__init__(id=f"workspace-{self.NAME}", classes="workspace")
         self._last_focus: Widget | None = None
+        self._opening = Static("", classes="opening", markup=False)
 
     @property
     def workbench(self) -> Shell:
@@ -115,6 +120,19 @@ class Workspace(Container):
 
     # -- what the shell does -----------------------------------------------------------------------
 
+    def on_mount(self) -> None:
+        """What covers it while a first file is being opened: nothing of it is known yet."""
+        if self.COVERED:
+            self.mount(self._opening)
+
+    def on_steps_changed(self) -> None:
+        """Say that a file is being opened, where nothing else is open."""
+        if not self.COVERED:
+            return
+        name = self.session.opening if self.session.model is None else ""
+        self._opening.update(f"… opening {sanitize(name, 80)}")
+        self.set_class(bool(name), "-opening")
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what cannot run now; the footer has the keys of the view that is shown."""
         known = next((own for own in REGISTRY.of(self.NAME) if own.method == action), None)
@@ -136,6 +154,7 @@ class Workspace(Container):
     def show(self) -> None:
         """Make it visible and give the focus back to where it was."""
         self.display = True
+        self.on_steps_changed()
         self.update_view()
         self.focus_inside()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from engine import gain_text, sanitize
-from engine.wire.formats import ADDED_MS, SIZE
+from engine.wire.formats import ADDED_MS, CHANGE, DECIBEL, DURATION, MILLISECONDS, PROGRESS, SIZE
 from rknntui.keys.actions import key_text
 from rknntui.session.steps import STYLES, Step
 from rknntui.widgets.strips import bar, cells, fit
@@ -46,7 +46,7 @@ def step_line(step: Step, width: int, *, lit: bool) -> Line:
     does: Line = []
     if lit and step.does:
         seconds = step.seconds
-        about = "" if seconds is None else f", about {max(1, round(seconds))} s"
+        about = "" if seconds is None else f", about {DURATION.text(seconds)}"
         does = [("  Enter ", "key"), (f"{step.does}{about} ", "")]
     room = width - cells(line) - cells(does)
     parts = step.text.split(" · ")
@@ -81,7 +81,7 @@ def promotion_line(row: Ranked, asked: Mapping[str, str], whole: float | None) -
     dtype = asked.get(row.id, "")
     cost = "" if row.promote_ms is None else f"{ADDED_MS.text(row.promote_ms)} ms"
     if row.promote_ms is not None and whole:
-        cost = f"{100 * row.promote_ms / whole:+.1f} %"
+        cost = CHANGE.text(row.promote_ms / whole)
     style, sign = ("accent", f"● {dtype}") if dtype else ("", "")
     return [(row.id, style), (sign, style), (gain_text(row.gain_db), ""), (cost, "")]
 
@@ -99,9 +99,9 @@ def time_line(cost: LayerCost, whole: float, longest: float, *, wide: bool) -> L
     return [
         (cost.id or cost.name, ""),
         (why, "warn" if cost.target == "CPU" else "dim"),
-        (f"{cost.time_ms:.3f} ms", ""),
+        (f"{MILLISECONDS.text(cost.time_ms)} ms", ""),
         (bar(cost.time_ms / longest if longest else 0.0, size), "accent"),
-        (f"{100 * cost.time_ms / whole if whole else 0:.0f} %", ""),
+        (PROGRESS.text(cost.time_ms / whole if whole else 0.0), ""),
     ]
 
 
@@ -110,11 +110,9 @@ def build_line(row: BuildRow, *, wide: bool) -> Line:
     when = time.strftime("%m-%d %H:%M", time.localtime(row.started))
     if time.time() - row.started < 12 * 3600:
         when = when[6:]
-    lowest = (
-        "–" if row.lowest is None else "equal" if row.lowest == math.inf else f"{row.lowest:.2f} dB"
-    )
+    lowest = "–" if row.lowest is None else DECIBEL.text(row.lowest)
     size = SIZE.text(row.size) if wide and row.size is not None else ""
-    measured = "" if row.median_ms is None else f"{row.median_ms:.2f} ms"
+    measured = "" if row.median_ms is None else f"{MILLISECONDS.text(row.median_ms)} ms"
     what = row.note or row.changes or "first build"
     return [(f"{when} {sanitize(what, 80)}", ""), (row.score or "", ""), (lowest, ""), (size, ""),
             (measured, "good")]  # fmt: skip

@@ -150,6 +150,7 @@ class Overview(Workspace):
         "gains most, {overview.apply-remedy} mends a finding."
     )
     FIRST_FOCUS = "#steps"
+    COVERED = False
     DEFAULT_CSS = """
     Overview {
         & #steps { height: auto; max-height: 14; }
