@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import EngineError
 from engine.wire.names import VENDOR_KINDS
+from rknntui.session.state import DATASET_DEPENDS
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
@@ -23,8 +24,6 @@ REST = 0.25
 """Seconds without another change of the recipe before anything is asked."""
 HISTORY = 200
 """So many jobs are looked through for the builds of a model."""
-_DATASET = ("dataset", "dataset_count", "dataset_seed", "model", "mean_values", "std_values")
-
 _Need = tuple[str, object, Callable[[], Awaitable[None]]]
 """Step, what its answer is of, the question."""
 
@@ -37,7 +36,7 @@ class Background:
         bridge: asks.
 
     Attributes:
-        enabled: whether anything is asked; a preference that is kept.
+        enabled: whether more is asked than the check of the recipe; a preference that is kept.
     """
 
     def __init__(self, session: Session, bridge: Bridge) -> None:
@@ -59,7 +58,7 @@ class Background:
     async def work(self) -> None:
         """Ask what is missing, until nothing is; a newer call replaces this one."""
         await asyncio.sleep(REST)
-        while self.enabled and not self._session.opening:
+        while not self._session.opening:
             need = next((n for n in self._needs() if self._known.get(n[0]) != n[1]), None)
             if need is None:
                 return
@@ -85,9 +84,9 @@ class Background:
             yield "builds", (recipe.get("model"), session.summary), self._builds
             yield "config", recipe, lambda: self._validate(recipe)
             if recipe.get("dataset"):
-                of = tuple(str(recipe.get(name)) for name in _DATASET)
+                of = tuple(str(recipe.get(name)) for name in sorted(DATASET_DEPENDS))
                 yield "dataset", of, lambda: self._dataset(recipe)
-        if model.loaded is False:
+        if model.loaded is False or not self.enabled:
             return
         if session.chip:
             yield "layers", (recipe, session.chip), lambda: self._layers(session.chip.lower())
@@ -125,7 +124,7 @@ class Background:
 
         if self._session.dataset is None:
             facts = await self._bridge.call(DATASET_CHECK, CheckParams(recipe=recipe))
-            self._session.dataset = facts
+            self._session.set_dataset(facts)
 
     async def _layers(self, chip: str) -> None:
         from engine.wire.cost import COST_ESTIMATE, EstimateParams

@@ -205,7 +205,7 @@ class Session:
         self.path, self.model = path, view
         self.summary = view.summary
         self.built = None
-        self.last, self.asked = {}, {}
+        self.last, self.asked, self.dataset = {}, {}, None
         self.estimates, self.builds = None, ()
         self.recent = with_recent(self.recent, path)
         self.choose_compiled(None)

@@ -108,7 +108,7 @@ async def test_help_shows_whole_lines_also_after_a_resize() -> None:
             await pilot.pause(0.1)
             rows = app.screen.query_one(TextRows)
             text = " ".join(rows.text().split())
-            assert "Load the model; TensorFlow and PyTorch models are converted by their" in text
+            assert "Show a letter on every pane; press it to move there." in text
             room = rows.scrollable_content_region.width
             assert all(cell_len("".join(t for t, _ in line)) <= room for line in rows.lines)
 

@@ -97,8 +97,6 @@ class SampleList(RecordView):
             return
         self.table.set_empty("reading …")
         self._place.ask(DATASET_LIST, ListParams(recipe), self._listed, failed=self._failed)
-        if session.dataset is None:
-            self.check(decode=False)
 
     def _say(self, text: str) -> None:
         self._entries = ()
@@ -110,17 +108,16 @@ class SampleList(RecordView):
         another = f"{key_text('recipe.edit')} chooses another."
         self._say(f"✗ {sanitize(what)}\n\n{sanitize(remedy)}\n\n{another}")
 
-    def check(self, *, decode: bool) -> None:
-        """Look at every file: its kind and size, or (``decode``) all of it, as a build does."""
+    def check(self) -> None:
+        """Decode every file, as a build does."""
         place = self._place
 
         def checked(facts: DatasetFacts) -> None:
             place.session.set_dataset(facts)
-            if decode:
-                found = f"{len(facts.problems)} problems" if facts.problems else "no problems"
-                place.notify(f"Decoded {facts.files} files: {found}.", markup=False)
+            found = f"{len(facts.problems)} problems" if facts.problems else "no problems"
+            place.notify(f"Decoded {facts.files} files: {found}.", markup=False)
 
-        params = CheckParams(recipe=dict(place.session.recipe), decode=decode)
+        params = CheckParams(recipe=dict(place.session.recipe), decode=True)
         place.ask(DATASET_CHECK, params, checked, failed=self._failed)
 
     def _listed(self, answer: Samples) -> None:

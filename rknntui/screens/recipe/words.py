@@ -129,7 +129,7 @@ def issue_lines(
     lines += finding_lines(every, width, "recipe.apply-remedy")
     for file in skipped[:20]:
         lines += wrap_line([("! ", "warn"), (sanitize(f"{file.file} {file.what}"), "")], width)
-    return lines or [[("✓ no problems, no findings", "good")]], targets
+    return lines, targets
 
 
 def has_words(option: Option, words: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from textual import getters, on
@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from engine import OPTIONS, SECTIONS, Finding, Option, chips, did_you_mean, sanitize
-from engine.wire.requests import RECIPE_LOAD, VALIDATE, AtPath, Checked, LoadedRecipe, OfRecipe
+from engine.wire.requests import VALIDATE, Checked, OfRecipe
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoTo, GoToOption, Link
@@ -86,7 +86,6 @@ class Recipe(TableWorkspace):
         super().__init__()
         self._typed: tuple[str, str] | None = None
         self._candidate: Values | None = None  # the recipe with what is being typed
-        self._disk: Mapping[str, object] | None = None
         self._targets: list[str | int] = []
         self._words = ""
         self._also: set[str] = set()
@@ -180,9 +179,6 @@ class Recipe(TableWorkspace):
         return option.render(option.default if value is None else value)
 
     def update_view(self) -> None:
-        self._disk = None  # the file may have changed meanwhile
-        self._check()
-        self._read_disk()
         self._draw()
         self.samples.read()
 
@@ -195,7 +191,7 @@ class Recipe(TableWorkspace):
         """Another model, or files that changed on disk were read again."""
         self.samples.forget()
         if self.shown:
-            self.samples.read()
+            self.update_view()
 
     def _draw(self) -> None:
         self.form.rows.show_options(self._fits)
@@ -229,24 +225,21 @@ class Recipe(TableWorkspace):
         facts = self.session.dataset
         width = max(20, self.size.width - 4)
         lines, self._targets = issue_lines(problems, self.session.findings, facts, width)
+        if "" in (self.session.asked.get(step) for step in ("config", "dataset")):
+            lines.append([("… checking", "dim")])
+        lines = lines or [[("✓ no problems, no findings", "good")]]
         self.query_one("#issues", TextRows).set_lines(lines, keep_cursor=True)
         where = self.session.recipe_path
-        before = self._disk if self._disk is not None else self.session.saved
         pane = self.query_one("#diff", TextRows)
         room = max(20, (pane.size.width or width) - 3)
-        pane.set_lines(diff_lines(OPTIONS, before, self.session.recipe, where, room))
+        pane.set_lines(diff_lines(OPTIONS, self.session.saved, self.session.recipe, where, room))
 
     # -- the session -----------------------------------------------------------------------------
 
     def on_recipe_changed(self, message: RecipeChanged) -> None:
-        """Check what changed; the file's content is read again where another file counts now."""
-        if message.whole or not message.names:
-            self._disk = None
+        """Values, samples or what becomes of them are others now."""
         if self.shown:
-            self._check()
-            self._read_disk()
-            self._draw()
-            self.samples.read()
+            self.update_view()
 
     def on_problems_changed(self, message: ProblemsChanged) -> None:
         """Mark what cannot be built."""
@@ -254,46 +247,22 @@ class Recipe(TableWorkspace):
             self._draw()
             self.samples.draw()
 
-    def _check(self, recipe: Values | None = None) -> None:
-        """Let the worker check the recipe, a moment after the last change."""
-        if not self.session.recipe or self.session.container is not None:
-            return
-        candidate = dict(self.session.recipe if recipe is None else recipe)
-        then = self._checked if recipe is None else self._checked_typed
-        self.set_timer(_CHECK_SECONDS, partial(self._ask_check, candidate, then))
+    def on_steps_changed(self) -> None:
+        """Something is asked, or is known now."""
+        if self.shown:
+            self._draw_side()
 
-    def _ask_check(self, candidate: Values, then: Callable[[Values, Checked], None]) -> None:
-        if candidate not in (self.session.recipe, self._candidate):
-            return  # a newer one is on its way
-        check = OfRecipe(candidate)
-        self.ask(VALIDATE, check, partial(then, candidate), failed=self._failed)
+    def _check_typed(self, candidate: Values) -> None:
+        if candidate is self._candidate:  # else a newer one is on its way
+            asked = OfRecipe(candidate)
+            self.ask(VALIDATE, asked, partial(self._checked, candidate), failed=lambda _: None)
 
-    def _failed(self, error: Exception) -> None:
-        self.session.set_problems({"model": str(getattr(error, "what", error))}, [])
-
-    def _checked(self, recipe: Values, answer: Checked) -> None:
-        if recipe == self.session.recipe:
-            problems = {p.option: p.message for p in answer.problems}
-            self.session.set_problems(problems, answer.findings, answer.yaml)
-
-    def _checked_typed(self, recipe: Values, answer: Checked) -> None:
-        if self._typed is None or recipe != self._candidate:
+    def _checked(self, candidate: Values, answer: Checked) -> None:
+        if self._typed is None or candidate is not self._candidate:
             return
         problems = {p.option: p.message for p in answer.problems}
         self._typed = (self._typed[0], problems.get(self._typed[0], ""))
         self._draw_side()
-
-    def _read_disk(self) -> None:
-        path = self.session.recipe_path
-        if path is None or self._disk is not None:
-            return
-
-        def known(answer: LoadedRecipe) -> None:
-            if path == self.session.recipe_path:
-                self._disk = answer.recipe
-                self._draw_side()
-
-        self.ask(RECIPE_LOAD, AtPath(path), known, failed=lambda _: None)
 
     # -- editing ---------------------------------------------------------------------------------
 
@@ -309,7 +278,7 @@ class Recipe(TableWorkspace):
         self._candidate = None
         if not event.problem:
             self._candidate = _with(self.session.recipe, event.option, event.value)
-            self._check(self._candidate)
+            self.set_timer(_CHECK_SECONDS, partial(self._check_typed, self._candidate))
         self.session.set_typed_problem(name, event.problem or None)
         self._draw_side()
 
@@ -330,7 +299,9 @@ class Recipe(TableWorkspace):
         from rknntui.screens.dialogs.prompts import ask_trust
 
         await ask_trust(self.workbench, self.session.recipe)
-        self._check()
+        answer = await self.bridge.call(VALIDATE, OfRecipe(self.session.recipe))
+        problems = {p.option: p.message for p in answer.problems}
+        self.session.set_problems(problems, answer.findings, answer.yaml)
 
     @on(FormRows.Turned)
     def _turned(self, event: FormRows.Turned) -> None:
@@ -399,7 +370,7 @@ class Recipe(TableWorkspace):
             return "a container is already built; open its model to change the recipe."
         if container and method in _OF_DATA:
             return "a container has no samples."
-        if method in ("save", "copy_yaml", "edit", "make") and not recipe:
+        if method in ("save", "edit", "make") and not recipe:
             return "no model is open ({app.open} opens one)."
         if method in _OF_DATA and not recipe.get("dataset"):
             return "no dataset is chosen ({recipe.next-view} shows Data, {recipe.edit} chooses it)."
@@ -422,7 +393,7 @@ class Recipe(TableWorkspace):
 
     def action_run(self) -> None:
         """Decode every file of the dataset, which a build would do too."""
-        self.samples.check(decode=True)
+        self.samples.check()
 
     def action_next_sample(self) -> None:
         """Go to the next sample."""
@@ -550,16 +521,12 @@ class Recipe(TableWorkspace):
             return ""
         return f"{option.name}: {self._edit_text(option)}"
 
-    def action_copy_yaml(self) -> None:
-        """Copy the recipe's file."""
-        self.workbench.copy(self.session.yaml)
-
     def action_copy_table(self) -> None:
         """Copy the shown samples, or the recipe's file."""
         if self.view == "Data":
             super().action_copy_table()
         else:
-            self.action_copy_yaml()
+            self.workbench.copy(self.session.yaml)
 
     def command_line(self) -> list[str]:
         recipe = self.session.recipe
