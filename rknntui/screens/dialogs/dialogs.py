@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from engine import Finding, option, sanitize
 from rknntui.links import GoToOption
-from rknntui.widgets.line_list import Rows, TextRows
+from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.strips import fit
 from rknntui.widgets.wrap import wrap, wrap_line
 
@@ -348,7 +348,8 @@ class ChoiceDialog(Dialog):
         for choice in self._shown:
             now = "  (now)" if self._counts(choice) else "       " if self._about else ""
             short = self._about.get(choice, "").partition("; ")[0]
-            about_rows = wrap(short, max(8, self.text_width - names - 14))
+            room = self.text_width - names - 14
+            about_rows = wrap(short, room) if room > _LEAST_ABOUT else []
             more = " …" if len(about_rows) > 1 else ""
             line: Line = [(f" {fit(choice, names)}{now} ", "")]
             lines.append([*line, (f"  {about_rows[0]}{more}", "dim")] if about_rows else line)
@@ -376,7 +377,8 @@ class ChoiceDialog(Dialog):
     def _tell(self, index: int) -> None:
         if self._about and index < len(self._shown):
             choice = self._shown[index]
-            rows = wrap(f"{choice}: {self._about.get(choice, '')}", self.text_width)
+            told = f"{choice}: {self._about.get(choice, '')}".splitlines()
+            rows = [row for line in told for row in wrap(line, self.text_width)]
             self.query_one("#about", Static).update("\n".join(rows))
 
     @on(TextRows.Chosen)
@@ -389,6 +391,8 @@ class ChoiceDialog(Dialog):
 
 
 _NOT = 3
+_LEAST_ABOUT = 16
+"""Cells beside the longest choice below which nothing is said there."""
 
 
 def _rank(words: str, choice: str, about: str) -> int:
@@ -417,47 +421,16 @@ def _value(name: str, value: object) -> str:
     return sanitize(option(name).render(value) if value is not None else "default", 60)
 
 
-class RemedyDialog(Dialog):
+class RemedyDialog(ChoiceDialog):
     """The findings that have a remedy; dismissed with the one whose remedy is wanted, or None."""
 
-    TITLE_TEXT = "Apply a fix"
-    KEYS_TEXT = "↑↓ choose · Enter apply · Esc cancel"
-    DEFAULT_CSS = """
-    RemedyDialog #remedy { color: $text-muted; border-top: solid $panel; min-height: 5; }
-    """
-
     def __init__(self, findings: Sequence[Finding]) -> None:
-        super().__init__()
-        self._findings = tuple(findings)
+        self._findings = {sanitize(f"{f.where}: {f.what}"): f for f in findings}
+        about = {
+            text: f"\nFix: {sanitize(f.remedy)}\nSets {changed_names(f.changes)}"
+            for text, f in self._findings.items()
+        }
+        super().__init__("Apply a fix", tuple(about), "", about)
 
-    def compose(self) -> ComposeResult:
-        yield self.box(TextRows(), Static("", id="remedy", markup=False))
-
-    def on_mount(self) -> None:
-        rows = self.query_one(TextRows)
-        rows.styles.height = min(len(self._findings), max(3, self.app.size.height - 14))
-        self._tell(0)
-
-    def on_resize(self) -> None:
-        """A row for a finding, its beginning; the whole text stands below."""
-        rows = [wrap(sanitize(f"{f.where}: {f.what}"), self.text_width - 2) for f in self._findings]
-        self.query_one(TextRows).set_lines(
-            [[(row[0], ""), (" …" if len(row) > 1 else "", "dim")] for row in rows],
-            keep_cursor=True,
-        )
-        self._tell(self.query_one(TextRows).cursor)
-
-    @on(Rows.Highlighted)
-    def _moved(self, event: Rows.Highlighted) -> None:
-        self._tell(event.index)
-
-    def _tell(self, index: int) -> None:
-        finding = self._findings[index]
-        sets = f"Sets {changed_names(finding.changes)}"
-        texts = (finding.what, f"Fix: {finding.remedy}", sets)
-        lines = [row for text in texts for row in wrap(sanitize(text), self.text_width)]
-        self.query_one("#remedy", Static).update("\n".join(lines))
-
-    @on(Rows.Chosen)
-    def _take(self, event: Rows.Chosen) -> None:
-        self.dismiss(self._findings[event.index])
+    def _answer(self, choice: str) -> Any:
+        return self._findings[choice]

@@ -11,6 +11,7 @@ from engine.wire.requests import RECIPE_SAVE, Saved, SaveParams
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
 from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.session.target import generation_of
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.wrap import wrap_line
 
@@ -63,7 +64,7 @@ def help_lines(
     facts = [f"default: {option.render(option.default) or 'none'}"]
     if option.minimum is not None and option.maximum is not None:
         facts.append(f"{option.minimum} to {option.maximum:,}")
-    facts.append(_whose(option))
+    facts.append(_whose(option, generation_of(str(recipe.get("target_platform") or ""))))
     if option.role != "simulator":
         facts.append(_ROLES[option.role])
     facts.append(f"rebuilds from: {option.stage}")
@@ -97,11 +98,27 @@ _ROLES = {
 }
 
 
-def _whose(option: Option) -> str:
+def _whose(option: Option, generation: int) -> str:
     if option.extension:
         return "rknntui extension (ext)"
-    numbers = " and ".join(str(g) for g in option.generations)
+    named = [number for number in option.generations if generation in (0, number)]
+    numbers = " and ".join(map(str, named or option.generations))
     return f"vendor's generation {numbers}"
+
+
+def concerns(option: Option, recipe: Mapping[str, object], framework: str) -> bool:
+    """Whether an option is of the open model's framework and of the generation that is targeted.
+
+    One that is set is in any case.
+    """
+    if option.name in recipe:
+        return True
+    generation = generation_of(str(recipe.get("target_platform") or ""))
+    if generation == 2 and option.generations == (1,):
+        return False
+    if generation == 1 and option.generations == (2,) and option.role == "compiler":
+        return False
+    return not option.frameworks or framework in option.frameworks
 
 
 def issue_lines(

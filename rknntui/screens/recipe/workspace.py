@@ -10,7 +10,7 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine import OPTIONS, SECTIONS, Finding, Option, chips, did_you_mean, sanitize
+from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
 from engine.wire.requests import VALIDATE, Checked, OfRecipe
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
@@ -23,6 +23,7 @@ from rknntui.screens.recipe.samples import DatasetFiles, facts_text
 from rknntui.screens.recipe.words import (
     ask_usual,
     choose,
+    concerns,
     diff_lines,
     has_words,
     help_lines,
@@ -123,7 +124,7 @@ class Recipe(TableWorkspace):
         """Side by side where there is room for both."""
         self.set_class(self.size.width < _NARROW, "-stacked")
         self._show_view()
-        self.call_after_refresh(self._draw_side)
+        self.call_after_refresh(self._draw)
 
     def pane_shown(self, view: str) -> None:
         self._show_view()
@@ -153,26 +154,11 @@ class Recipe(TableWorkspace):
         return RowState(value_text(option, recipe), in_recipe, changed, problem)
 
     def _fits(self, option: Option) -> bool:
-        """Whether an option concerns the open model and the target, and has the words searched.
-
-        One that is set is shown in any case.
-        """
+        """Whether an option is shown: it has the words that are searched, or concerns the model."""
         if self._words:
             return has_words(option, self._words)
-        if option.name in self.session.recipe or option.name in self._also:
-            return True
-        model, generation = self.session.model, self._generation
-        if generation == 2 and option.generations == (1,):
-            return False
-        if generation == 1 and option.generations == (2,) and option.role == "compiler":
-            return False
-        return not option.frameworks or (model is not None and model.kind in option.frameworks)
-
-    @property
-    def _generation(self) -> int | None:
-        """Of the chip that is targeted; None where there is none."""
-        chip = self.session.recipe.get("target_platform")
-        return next((known.generation for known in chips() if known.name == chip), None)
+        framework = self.session.model.kind if self.session.model is not None else ""
+        return option.name in self._also or concerns(option, self.session.recipe, framework)
 
     def _edit_text(self, option: Option) -> str:
         value = self.session.recipe.get(option.name)
