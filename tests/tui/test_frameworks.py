@@ -64,6 +64,8 @@ def darknet_pair(folder: Path) -> Path:
 async def is_open(pilot: Pilot[None]) -> Workbench:
     app = shown(pilot)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
+    await pilot.press(keys_of("model")[0])
+    await until(pilot, lambda: app.current == "model", "it is shown")
     await until(pilot, lambda: app.workspace.detail.text().count("\n") > 5, "its facts")
     return app
 
