@@ -42,6 +42,8 @@ _OWN = {
     "recipe": Place("Write, check, show or compare recipes.", "dataset"),
     "script": Place("Run a Python script of the vendor's toolkit, unchanged, with this program.",
              "sweep"),
+    "report": Place("Write all of a build as one HTML file, or one chart of it as SVG.",
+               "export"),
     "hybrid": Place("Mixed precision: set the dtype of layers by files, proposal or search.",
              "evaluate"),
     "chips": Place("Compare the chips for a model, or list what is known of them.", "Chips"),

@@ -1,15 +1,18 @@
-"""Bars and spans as SVG, by hand: no script, no font or file from outside."""
+"""Bars, spans, curves and points as SVG, by hand: no script, no font or file from outside."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 from xml.sax.saxutils import escape
 
 from engine import human_bytes, sanitize
 from engine.wire.cost import ChipEstimate, Estimates
 from engine.wire.cost_tables import interval_text
-from engine.wire.formats import MILLISECONDS, RATE
+from engine.wire.formats import FIGURE, MILLISECONDS, RATE
+from engine.wire.model import RangeRow
 
 _WIDTH, _LABEL, _ROW = 900, 250, 20
 _COLOURS = {
@@ -155,3 +158,113 @@ def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 11) 
 def _short(text: str, length: int) -> str:
     clean = sanitize(text, 1000)
     return clean if len(clean) <= length else f"…{clean[-length + 1 :]}"
+
+
+# Charts of a build: along its layers, under the roof of its chip, over its channels.
+
+_MOST_LAYERS, _HIGH = 2000, 260
+
+
+@dataclass(frozen=True)
+class Series:
+    """A figure of each layer in their order; None where it is not known."""
+
+    name: str
+    values: Sequence[float | None]
+    colour: str
+
+
+def curves(title: str, unit: str, series: Sequence[Series]) -> str:
+    """Lines over the layers in the order of execution, with gaps where nothing is known."""
+    known = [one for one in series if any(map(_finite, one.values))]
+    if not known:
+        return _svg(title, [_text(20, 60, "nothing is known")], 80)
+    values = [value for one in known for value in filter(_finite, one.values)]
+    low, high = min(0.0, *values), max(*values, 1e-9)
+    count = max(len(one.values) for one in known)
+    wide, base = _WIDTH - 90, 50 + _HIGH
+    step = wide / max(1, count - 1)
+
+    def place(value: float) -> float:
+        return round(base - (value - low) / (high - low or 1.0) * _HIGH, 1)
+
+    parts = []
+    for at in range(5):
+        value = low + (high - low) * at / 4
+        line = place(value)
+        parts.append(f'<path d="M60 {line} H{60 + wide}" stroke="#e4e4e4"/>')
+        parts.append(_text(52, line + 4, FIGURE.text(value), "end"))
+    for number, one in enumerate(known):
+        pieces, pen = [], "M"
+        for at, figure in enumerate(one.values[:_MOST_LAYERS]):
+            if _finite(figure):
+                pieces.append(f"{pen}{round(60 + at * step, 1)} {place(figure)}")
+            pen = "L" if _finite(figure) else "M"
+        path = " ".join([*pieces, "h0.1"])
+        style = f'fill="none" stroke="{one.colour}" stroke-width="1.5" stroke-linecap="round"'
+        parts.append(f'<path d="{path}" {style}/>')
+        parts.append(f'<rect x="{60 + 220 * number}" y="36" width="12" height="4" {_fill(one)}/>')
+        parts.append(_text(78 + 220 * number, 42, _short(one.name, 32)))
+    parts.append(_text(60, base + 20, f"{unit}; {count} layers from left to right"))
+    return _svg(title, parts, base + 34)
+
+
+def _fill(one: Series) -> str:
+    return f'fill="{one.colour}"'
+
+
+def _finite(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
+
+
+def roofline(one: ChipEstimate, model: str) -> str:
+    """A point for each layer that multiplies, below what its intensity allows; both axes log10."""
+    title = f"{model} on {one.chip}: roofline (estimated)"
+    points = [(row, row.intensity, row.gops) for row in one.layers]
+    known = [(row, x, y) for row, x, y in points if x and y]
+    if not known or not one.peak_gops or not one.bandwidth_gbs:
+        return _svg(title, [_text(20, 60, "no layer of this model multiplies")], 80)
+    peak, ridge = one.peak_gops, one.peak_gops / one.bandwidth_gbs
+    xs, ys = [*(x for _, x, _ in known), ridge], [*(y for _, _, y in known), peak]
+    left, right = math.floor(math.log10(min(xs))), math.ceil(math.log10(max(xs)) + 0.1)
+    low, high = math.floor(math.log10(min(ys))), math.ceil(math.log10(max(ys)) + 0.1)
+    wide, base = _WIDTH - 90, 50 + _HIGH
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = (math.log10(x) - left) / (right - left)
+        up = (math.log10(y) - low) / (high - low)
+        return round(60 + across * wide, 1), round(base - min(1.0, max(0.0, up)) * _HIGH, 1)
+
+    start = max(10.0**left, 10.0**low / one.bandwidth_gbs)
+    corners = [(start, start * one.bandwidth_gbs), (ridge, peak), (10.0**right, peak)]
+    roof = " L".join("{} {}".format(*place(*corner)) for corner in corners)
+    parts = [f'<path d="M{roof}" fill="none" stroke="#222222"/>']
+    ups = ((power, place(10.0**left, 10.0**power)[1]) for power in range(low, high + 1))
+    parts += [_text(52, y + 4, f"{10.0**power:g}", "end") for power, y in ups]
+    steps = ((power, place(10.0**power, 10.0**low)[0]) for power in range(left, right + 1))
+    parts += [_text(x, base + 14, f"{10.0**power:g}", "middle") for power, x in steps]
+    for row, x, y in known:
+        at = place(x, y)
+        said = escape(f"{_short(row.id, 100)}: {FIGURE.text(y)} GOPS, {row.bound}")
+        parts.append(
+            f'<circle cx="{at[0]}" cy="{at[1]}" r="3" fill="{_COLOURS[row.bound]}" '
+            f'fill-opacity="0.8"><title>{said}</title></circle>'
+        )
+    parts.append(_text(60, base + 30, "operations a byte, from left to right; GOPS upwards"))
+    return _svg(title, parts, base + 44)
+
+
+def channel_bars(ranges: Sequence[RangeRow], model: str) -> str:
+    """How unlike the channels of a tensor are: its largest scale over its smallest."""
+    spread = [
+        (row.scale_max / row.scale, row)
+        for row in ranges
+        if row.scales > 1 and row.scale and row.scale_max
+    ]
+    spread.sort(key=lambda one: -one[0])
+    bars = [
+        _Bar(row.tensor, ratio, f"{FIGURE.text(ratio)} times, {row.scales} channels", "#8a5fb0")
+        for ratio, row in spread[:_LAYERS]
+    ]
+    title = f"{model}: largest over smallest scale of the channels (simulated)"
+    return _bars(title, bars) if bars else _svg(title, [_text(20, 60, "one scale each")], 80)

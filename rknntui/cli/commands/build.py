@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
-from engine import Event, UsageError, human_bytes, refuse_existing, sqnr_rank, summary_text
+from engine import (
+    Event,
+    UsageError,
+    atomic_write,
+    human_bytes,
+    job_record,
+    refuse_existing,
+    sqnr_rank,
+    summary_text,
+)
 from engine.wire.build import (
     BUILD,
     EXPORT,
@@ -20,7 +30,7 @@ from engine.wire.build import (
     form_of,
 )
 from engine.wire.build_tables import SWEEP_ROWS
-from engine.wire.codec import encode
+from engine.wire.codec import Values, encode
 from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
 from engine.wire.requests import RECIPE_SAVE, SaveParams
 from engine.wire.sweep import ROW, SWEEP, Row, Sweep
@@ -35,11 +45,12 @@ from rknntui.cli.flags import (
     values_of,
 )
 from rknntui.cli.gates import Limits, estimate_figures, limit_flags, output_figures
-from rknntui.cli.output import row_text, table_lines
+from rknntui.cli.output import emit, row_text, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
-from rknntui.cli.verb import Printed, described, show, verb
+from rknntui.cli.verb import Printed, ask, described, show, verb
+from rknntui.session.builds import recipe_of
 
 
 @click.command("build", cls=Verb, **described(BUILD))
@@ -154,3 +165,65 @@ def _badness(row: Row) -> float:
     if row.outputs is None:
         return float("inf")
     return -min((sqnr_rank(o.sqnr_db) for o in row.outputs), default=float("inf"))
+
+
+@click.command("report", cls=Verb)
+@click.argument("target")
+@recipe_flags
+@output_flag("The file to write: .html, or .svg of one chart.", required=True)
+@click.option(
+    "--chart",
+    type=click.Choice(("error", "time", "roofline", "memory", "channels", "chips")),
+    help="Only this chart, as SVG.",
+)
+@force_flag
+@json_flag
+@quiet_flag
+def report(
+    target: str,
+    output: Path,
+    chart: str | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    **flags: Any,
+) -> int:
+    """Write all of a build as one HTML file that needs no network, or one chart of it as SVG.
+
+    TARGET is a model file, a recipe, or the id of a job of the history. What the cache does not
+    hold is built and analysed. With a chip (--target-platform) layers have estimated times, and
+    those of the last run of this build on a board.
+    """
+    from rknntui.cost_report.build_page import CHARTS, BuildReport, gather, page
+
+    if (output.suffix.lower() == ".svg") != (chart is not None):
+        raise UsageError(
+            "One chart is written as SVG, and a whole report as HTML.",
+            remedy="Name the file .html; or a chart (--chart error) and the file .svg.",
+        )
+    refuse_existing(output.absolute(), overwrite=force)
+    options = values_of(flags)
+
+    async def action(session: WorkerSession) -> BuildReport:
+        recipe: Values = {**_recipe_of_job(target), **options}
+        if "model" not in recipe:
+            recipe = await resolve(session, Path(target), options)
+        return await gather(partial(ask, session), recipe)
+
+    found = with_worker(action, Narrator(quiet=quiet))
+    text = page(found) if chart is None else CHARTS[chart](found)
+    size = atomic_write(output.absolute(), text.encode(), overwrite=force)
+    lines = [f"{output}: {human_bytes(size)}", *(f"not in it: {why}" for why in found.absent)]
+    more = {"path": str(output.absolute()), "bytes": size, "absent": list(found.absent)}
+    emit(more, lines, as_json=as_json)
+    return 0
+
+
+def _recipe_of_job(target: str) -> dict[str, Any]:
+    """The recipe of a job of the history by its id; empty where that names none."""
+    if "/" in target or Path(target).exists():
+        return {}
+    try:
+        return dict(recipe_of(job_record(target)))
+    except UsageError:
+        return {}

@@ -1,0 +1,260 @@
+"""All that is known of a build as one HTML file without links to outside, or one chart of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
+from typing import Any
+
+from engine import (
+    OPTIONS,
+    EngineError,
+    JobRecord,
+    __version__,
+    list_jobs,
+    read_result,
+    sanitize,
+    sqnr_rank,
+    summary_sections,
+)
+from engine.wire.build import ACCURACY, BUILD, AccuracyParams, BuildParams, BuildSummary
+from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams, Estimates
+from engine.wire.cost_tables import CHIPS
+from engine.wire.devices import DEVICES_PERF, Performance
+from engine.wire.layers import LAYERS, LayerFigures, by_layer, layer_rows, layers_of
+from engine.wire.method import Method
+from engine.wire.model import RANGES, RangeRow
+from engine.wire.requests import ModelTarget
+from rknntui.cost_report.pictures import (
+    Series,
+    channel_bars,
+    chip_bars,
+    curves,
+    memory_map,
+    roofline,
+)
+from rknntui.session.builds import recipe_of
+from rknntui.tables import html_table
+
+Ask = Callable[[Method[Any, Any], Any], Awaitable[Any]]
+"""Answers a query or gives a job's result; None where it is not known and is not to be asked."""
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What is known of one build.
+
+    Attributes:
+        layers: what every source knows of each of them.
+        estimates: of the recipe's chip; of all chips where it names none.
+        absent: what is not in it, and why.
+    """
+
+    summary: BuildSummary
+    recipe: Mapping[str, Any]
+    layers: tuple[LayerFigures, ...]
+    estimates: Estimates | None
+    ranges: tuple[RangeRow, ...]
+    absent: tuple[str, ...] = ()
+
+    @property
+    def chip(self) -> ChipEstimate | None:
+        """The estimate of the recipe's chip, with its layers."""
+        chips = self.estimates.chips if self.estimates is not None else ()
+        return chips[0] if len(chips) == 1 and chips[0].layers else None
+
+
+async def gather(ask: Ask, recipe: Mapping[str, Any]) -> BuildReport:
+    """Ask for all of a build.
+
+    Raises:
+        EngineError: it cannot be built; without a further figure the report says why.
+    """
+    values, absent = dict(recipe), []
+    summary: BuildSummary = await ask(BUILD, BuildParams(recipe=values))
+    tables = [layers_of("kernel", summary.layers)]
+
+    async def also(what: str, method: Method[Any, Any], params: Any) -> Any:
+        try:
+            answer = await ask(method, params)
+        except EngineError as error:
+            absent.append(f"{what}: {error.what}")
+            return None
+        if answer is None:
+            absent.append(f"{what}: not known yet")
+        return answer
+
+    ranges: tuple[RangeRow, ...] = ()
+    if summary.quantized:
+        asked = AccuracyParams(recipe=values, rounding=False)
+        if (analysis := await also("error of each layer", ACCURACY, asked)) is not None:
+            tables.insert(0, layer_rows(analysis))
+        found = await also("ranges", RANGES, ModelTarget(recipe=values))
+        ranges = found.tensors if found is not None else ()
+    chip = values.get("target_platform")
+    chips = (str(chip),) if chip else ()
+    params = EstimateParams(recipe=values, chips=chips, layers=bool(chip), spans=bool(chip))
+    estimates: Estimates | None = await also("estimate", COST_ESTIMATE, params)
+    if estimates is not None and chip and estimates.chips:
+        tables.append(layer_rows(estimates.chips[0]))
+    measured = _measured(recipe)
+    if measured is not None:
+        tables.append(layer_rows(measured))
+    else:
+        absent.append("times on a board: no run of this build with layers is in the history")
+    return BuildReport(summary, recipe, by_layer(*tables), estimates, ranges, tuple(absent))
+
+
+def _measured(recipe: Mapping[str, Any]) -> Performance | None:
+    """The newest run of this build on a board that timed its layers."""
+    for record in list_jobs(200):
+        if record.method == DEVICES_PERF.name and record.state == "done":
+            found = _run_of(record, recipe)
+            if found is not None and found.layers:
+                return found
+    return None
+
+
+def _run_of(record: JobRecord, recipe: Mapping[str, Any]) -> Performance | None:
+    if dict(recipe_of(record)) != dict(recipe):
+        return None
+    try:
+        result = read_result(record.id)
+        return DEVICES_PERF.read(result) if result is not None else None
+    except EngineError:  # of another version
+        return None
+
+
+# -- charts ----------------------------------------------------------------------------------------
+
+
+def _figure(row: LayerFigures, part: str, name: str) -> float | None:
+    value = getattr(getattr(row, part), name, None)
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _error(report: BuildReport) -> str:
+    rows = [row for row in report.layers if row.error is not None]
+    cumulative = [sqnr_rank(row.error.sqnr) for row in rows if row.error]
+    isolated = [_figure(row, "error", "isolated_sqnr") for row in rows]
+    series = (
+        Series("cumulative", cumulative, "#b5423c"),
+        Series("isolated: each layer alone", isolated, "#3b6fb6"),
+    )
+    return curves(f"{report.summary.name}: SQNR along the network (simulated)", "dB", series)
+
+
+def _time(report: BuildReport) -> str:
+    rows = [row for row in report.layers if row.estimated is not None or row.measured is not None]
+    estimated = [_figure(row, "estimated", "time_ms") for row in rows]
+    micro = [_figure(row, "measured", "microseconds") for row in rows]
+    label = next((row.label for row in rows if row.label), "measured")
+    series = (
+        Series("estimated", estimated, "#3b6fb6"),
+        Series(label, [None if us is None else us / 1000 for us in micro], "#c9822b"),
+    )
+    return curves(f"{report.summary.name}: time along the network", "ms", series)
+
+
+def _of_chip(draw: Callable[[ChipEstimate, str], str]) -> Callable[[BuildReport], str]:
+    def drawn(report: BuildReport) -> str:
+        if report.chip is None:
+            return curves(f"{report.summary.name}: the recipe names no chip", "", ())
+        return draw(report.chip, report.summary.name)
+
+    return drawn
+
+
+def _chips(report: BuildReport) -> str:
+    return chip_bars(report.estimates) if report.estimates is not None else ""
+
+
+CHARTS: dict[str, Callable[[BuildReport], str]] = {
+    "error": _error,
+    "time": _time,
+    "roofline": _of_chip(roofline),
+    "memory": _of_chip(memory_map),
+    "channels": lambda report: channel_bars(report.ranges, report.summary.name),
+    "chips": _chips,
+}
+"""Name of a chart -> its SVG."""
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+_STYLE = (
+    "body{font:14px sans-serif;margin:24px;color:#222}table{border-collapse:collapse}"
+    "td,th{border-bottom:1px solid #ddd;padding:2px 10px;text-align:left;white-space:nowrap}"
+    "td.n{text-align:right}.sort th{cursor:pointer}svg{max-width:100%;height:auto}"
+    ".wide{overflow-x:auto}"
+)
+_SCRIPT = """
+for (const table of document.querySelectorAll("table.sort")) {
+  table.rows[0].addEventListener("click", event => {
+    const at = event.target.cellIndex, rows = [...table.rows].slice(1);
+    const read = row => row.cells[at].textContent.replace(/[,!✓✗~]/g, "");
+    const falls = table.dataset.by === String(at);
+    table.dataset.by = falls ? "" : at;
+    rows.sort((a, b) => {
+      const x = read(a), y = read(b), n = parseFloat(x) - parseFloat(y);
+      return (isNaN(n) ? x.localeCompare(y) : n) * (falls ? -1 : 1);
+    });
+    rows.forEach(row => row.parentNode.append(row));
+  });
+}
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+_LIBRARIES = ("onnx", "onnxruntime", "numpy", "pillow")
+
+
+def page(report: BuildReport) -> str:
+    """One HTML file; what is from model, recipe or findings is escaped."""
+    title = _clean(f"{report.summary.name}: build {report.summary.key[:12]}")
+    sections = [one for one in summary_sections(report.summary) if one.title != "Next step"]
+    parts = [
+        f"<h1>{title}</h1><p>Figures say whether they are simulated, estimated or measured.</p>",
+        *(f"<h2>{_clean(one.title)}</h2>{_rows(one.rows, one.columns)}" for one in sections),
+        *(draw(report) for draw in CHARTS.values()),
+        "<h2>Layers</h2><p>A click on a heading sorts, another one turns the order.</p>",
+    ]
+    table = html_table(LAYERS, report.layers).replace("<table>", '<table class="sort">', 1)
+    parts.append(f'<div class="wide">{table}</div>')
+    if report.estimates is not None:
+        parts.append(f"<h2>Chips (estimated)</h2>{html_table(CHIPS, report.estimates.chips)}")
+    set_ = [o for o in OPTIONS if report.recipe.get(o.name, o.default) != o.default]
+    options = [(o.name, o.render(report.recipe[o.name])) for o in set_]
+    parts.append(f"<h2>Options that are set</h2>{_rows(options, ('option', 'value'))}")
+    parts.append(f"<h2>Versions</h2>{_rows(_versions(), ('what', 'version'))}")
+    if report.absent:
+        rows = [tuple(text.split(": ", 1)) for text in report.absent]
+        parts.append(f"<h2>Not in this report</h2>{_rows(rows, ('what', 'why'))}")
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<style>{_STYLE}</style></head><body>\n{''.join(parts)}\n"
+        f"<script>{_SCRIPT}</script></body></html>\n"
+    )
+
+
+def _rows(rows: Any, heads: tuple[str, ...]) -> str:
+    lines = [f"<tr>{''.join(f'<th>{_clean(head)}</th>' for head in heads)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{_clean(cell)}</td>' for cell in row)}</tr>" for row in rows]
+    return f"<table>{''.join(lines)}</table>\n"
+
+
+def _versions() -> list[tuple[str, str]]:
+    found = [("rknntui", __version__), ("Python", python_version())]
+    for name in _LIBRARIES:
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _clean(text: str) -> str:
+    return escape(sanitize(text, 500))
