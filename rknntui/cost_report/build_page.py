@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ async def gather(ask: Ask, recipe: Mapping[str, Any]) -> BuildReport:
     estimates: Estimates | None = await also("estimate", COST_ESTIMATE, params)
     if estimates is not None and chip and estimates.chips:
         tables.append(layer_rows(estimates.chips[0]))
-    measured = _measured(recipe)
+    measured = await asyncio.to_thread(_measured, recipe)
     if measured is not None:
         tables.append(layer_rows(measured))
     else:

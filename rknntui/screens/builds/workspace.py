@@ -14,6 +14,7 @@ from engine import Finding, JobRecord, sanitize, summary_text
 from engine.wire.build import ACCURACY, BUILD, BuildSummary
 from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
 from engine.wire.hybrid import JOINS
+from engine.wire.method import Method, Query
 from engine.wire.project_tables import BUILDS, JOBS
 from engine.wire.requests import ModelTarget
 from engine.wire.sweep import SWEEP, Sweep, SweepParams
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
     from textual.worker import WorkType
 
+    from rknntui.session.builds import Values
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
 LIMIT = 500
@@ -315,7 +317,7 @@ class Builds(TableWorkspace):
             self.query_one(SummaryRows).show(self._results[record.id], said)
 
     async def _read_summary(self, record: JobRecord) -> None:
-        self._results[record.id] = await asyncio.to_thread(_summary_of, record)
+        self._results[record.id] = await asyncio.to_thread(_result_of, record, BUILD)
         if record.id == self._wanted and self._alive:
             self._show_summary(record)
 
@@ -346,12 +348,11 @@ class Builds(TableWorkspace):
             self._tell_changes()
 
     def _side(self, row: BuildRow) -> Compared:
-        from engine import read_result
+        from engine import read_result, sqnr_rank
 
-        recipe = recipe_of(row.record)
-        found = (r for r in self._records if r.method == ACCURACY.name and r.state == "done")
-        analysis = next((r for r in found if recipe_of(r) == recipe), None)
-        layers = _layers_of(analysis) if analysis is not None else {}
+        analysis = self._known(ACCURACY, recipe_of(row.record), row.record)
+        known = () if analysis is None else analysis.layers
+        layers = {one.id: sqnr_rank(one.sqnr) for one in known if not one.inner and one.cumulative}
         result = read_result(row.id) or row.record.summary or {}
         return Compared(row.record, result, layers, row.time_ms, row.median_ms)
 
@@ -508,7 +509,7 @@ class Builds(TableWorkspace):
             session.set_values({name: recipe.get(name) for name in names})
         else:
             await open_recipe(session, self.bridge, recipe)
-        summary = await asyncio.to_thread(_summary_of, record)
+        summary = await asyncio.to_thread(_result_of, record, BUILD)
         if summary is not None:
             events = await asyncio.to_thread(read_events, record.id)
             session.result_found(JobView.of_record(record, events), summary)
@@ -615,8 +616,32 @@ class Builds(TableWorkspace):
         record = self.record
         if self.view == "Jobs" and record is not None:
             self.workbench.save("Write the log", "job.log", self.log_pane.text())
+        elif self.view == "Builds" and record is not None:
+            self.workbench.do(self._report(record))
         else:
             self.action_save_table()
+
+    async def _report(self, record: JobRecord) -> None:
+        """Write what the history knows of a build; what it does not know the report says."""
+        from rknntui.cost_report.build_page import gather, page
+
+        recipe = recipe_of(record)
+
+        async def ask(method: Method[Any, Any], params: Any) -> Any:
+            if isinstance(method, Query):
+                return await self.bridge.call(method, params)
+            return await asyncio.to_thread(self._known, method, recipe, record)
+
+        found = await gather(ask, recipe)
+        text = await asyncio.to_thread(page, found)
+        name = sanitize(str(recipe.get("model")).rsplit("/", 1)[-1], 60)
+        self.workbench.save("Write the report", f"{name}.html", text)
+
+    def _known(self, method: Method[Any, Any], recipe: Values, build: JobRecord) -> Any:
+        """The result of the newest job of a build; None where there is none."""
+        found = (r for r in self._records if r.method == method.name and r.state == "done")
+        own = build if method is BUILD else next((r for r in found if recipe_of(r) == recipe), None)
+        return None if own is None else _result_of(own, method)
 
     def copy_text(self) -> str:
         if self._in_log():
@@ -638,25 +663,12 @@ class Builds(TableWorkspace):
         return job_command(record.method, record.params) if record is not None else []
 
 
-def _summary_of(record: JobRecord) -> BuildSummary | None:
-    """The summary of a build of the history; None where it is gone, or of another version."""
+def _result_of(record: JobRecord, method: Method[Any, Any]) -> Any:
+    """The result of a job of the history; None where it is gone, or of another version."""
     from engine import EngineError, read_result
 
     try:
         result = read_result(record.id)
-        return BUILD.read(result) if result is not None else None
+        return method.read(result) if result is not None else None
     except EngineError:
         return None
-
-
-def _layers_of(record: JobRecord) -> dict[str, float]:
-    """Layer -> SQNR in dB of an error analysis; none where it cannot be read."""
-    from engine import EngineError, read_result, sqnr_rank
-
-    try:
-        result = read_result(record.id)
-        analysis = ACCURACY.read(result) if result is not None else None
-    except EngineError:
-        return {}
-    layers = () if analysis is None else analysis.layers
-    return {row.id: sqnr_rank(row.sqnr) for row in layers if not row.inner and row.cumulative}
