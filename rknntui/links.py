@@ -6,7 +6,7 @@ It shows the workspace, and gives it the link (:meth:`Workspace.arrive`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
 
@@ -29,10 +29,11 @@ class GoTo(Link):
 
 @dataclass(eq=False)
 class GoToLayer(Link):
-    """Show a layer's histograms in Accuracy; ``layer`` is any name of it."""
+    """Show a layer in Layers under a set of columns; ``layer`` is any name of it."""
 
     layer: str
-    workspace = "accuracy"
+    columns: Literal["quality", "cost", "compiled", "board", "all"] = "quality"
+    workspace = "layers"
 
 
 @dataclass(eq=False)
@@ -42,22 +43,6 @@ class GoToNode(Link):
     node: str
     graph: Which = "optimised"
     workspace = "model"
-
-
-@dataclass(eq=False)
-class GoToCost(Link):
-    """Show what a layer costs on a chip in Chips; ``layer`` is any name of it."""
-
-    layer: str
-    workspace = "chips"
-
-
-@dataclass(eq=False)
-class GoToDtype(Link):
-    """Show a layer's dtype in Hybrid; ``layer`` is any name of it."""
-
-    layer: str
-    workspace = "layers"
 
 
 @dataclass(eq=False)

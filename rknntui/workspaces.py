@@ -37,7 +37,6 @@ WORKSPACES: dict[str, Place] = {
     "overview": Place("Overview", "0", "Over", shares=("findings", "every")),
     "model": Place("Model", "1", shares=("findings", "every")),
     "recipe": Place("Recipe", "2", shares=("table", "findings", "every")),
-    "accuracy": Place("Accuracy", "f6", "Accur"),
     "layers": Place("Layers", "3"),
     "chips": Place("Chips", "4"),
     "deploy": Place("Deploy", "f8"),

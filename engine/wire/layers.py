@@ -313,8 +313,8 @@ _SEVERAL: dict[str, Callable[[LayerFigures], Any]] = {
     "npu_cycles": _plan("npu_cycles"),
     "total_cycles": _plan("total_cycles"),
     "time_ms": _first("time_ms", "estimated", "choice"),
-    "promote_ms": _first("promote_ms", "choice", "proposed"),
-    "promote_bytes": _first("promote_bytes", "choice", "proposed"),
+    "promote_ms": _first("promote_ms", "proposed", "choice"),
+    "promote_bytes": _first("promote_bytes", "proposed", "choice"),
 }
 """Figures at fields of which several parts know something."""
 _PARTS = {
@@ -493,7 +493,6 @@ LAYER_SETS = {
     ),
 }
 """The sets of columns of the workbench's table of layers."""
-HYBRID = LAYER_SETS["Quality"]
 DTYPES = _view(
     "layers-dtypes",
     "A layer of a build with dtype and range (SQNR simulated, costs estimated).",

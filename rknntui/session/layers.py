@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rknntui.bridge import Bridge
     from rknntui.session.state import Session
 
-SOURCES = ("error", "choice", "proposed", "kernel", "estimated", "compiled", "measured", "compared")
+SOURCES = ("choice", "error", "proposed", "kernel", "estimated", "compiled", "measured", "compared")
 """Who fills rows, in the order in which theirs count; order and numbers are the first one's."""
 _OF_BUILD = ("error", "choice", "proposed", "kernel", "compiled", "measured", "compared")
 """Those whose rows are about one build."""
@@ -87,14 +87,16 @@ class KnownLayers:
             chip: whose compilation is shown.
         """
         from engine.wire.compile import CompiledModels
+        from engine.wire.hybrid import Proposal
         from engine.wire.layers import by_layer, layer_rows
 
         source = _FILLED_BY.get(method, "")
         if isinstance(result, CompiledModels):
             found = [one for one in result.chips if one.chip == chip]
             self.fill(source, layer_rows(found[0]) if found else ())
-        elif source == "proposed":  # a newer one may be of few layers
-            self.fill(source, by_layer(layer_rows(result), self.of(source)))
+        elif isinstance(result, Proposal):  # what a layer gains alone counts, where it is known
+            known = (layer_rows(result), self.of(source))
+            self.fill(source, by_layer(*(known if result.gains else reversed(known))))
         elif source:
             self.fill(source, layer_rows(result))
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from textual import on
+
+from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import bar
@@ -12,6 +15,7 @@ from rknntui.widgets.strips import bar
 if TYPE_CHECKING:
     from engine.wire.layers import LayerFigures
     from engine.wire.table import Table
+    from rknntui.session.layers import KnownLayers
 
 BAR = 12
 """Cells of the bar of a layer."""
@@ -41,6 +45,10 @@ class LayerTable(RecordTable):
         super().__init__(view, id=id, what=what, empty=empty)
         self.view = view
         self._layers: list[LayerFigures] = []
+
+    def use(self, view: Table) -> None:
+        """Have other columns; the layers are to be shown again."""
+        self.declared = self.view = view
 
     def show_layers(
         self,
@@ -111,6 +119,59 @@ class LayerView(RecordView):
         """Id of the build's layer under the cursor; empty where the row has none."""
         figures = self.layer_table.figures
         return "" if figures is None else figures.id
+
+
+class KnownLayersView(LayerView):
+    """The layers that the session knows: cursor, filter and marks are those of every view.
+
+    Args:
+        known: the session's.
+        view: the columns.
+        id: the widget's id; that of the table has ``-table`` behind it.
+    """
+
+    def __init__(
+        self,
+        known: KnownLayers,
+        view: Table,
+        *,
+        id: str,  # noqa: A002 - Textual's own name
+    ) -> None:
+        super().__init__("Layers", LayerTable(view, id=f"{id}-table", what="layers"), id=id)
+        self._known = known
+        self._at = ""
+
+    def show_known(
+        self,
+        layers: Iterable[LayerFigures],
+        more: Callable[[LayerFigures], Mapping[str, Any]] = lambda _: {},
+    ) -> None:
+        """Show layers of the session in this order; what the owner adds is as elsewhere."""
+        marked = self._known.marked
+
+        def marks(row: LayerFigures) -> Mapping[str, Any]:
+            return {"mark": "*" if row.id in marked else " ", **more(row)}
+
+        self.layer_table.show_layers(layers, more=marks, keep="id")
+        self.follow()
+
+    def follow(self) -> None:
+        """Take filter and cursor as another view left them."""
+        if self.table.filter_text != self._known.filter:
+            self.table.set_filter(self._known.filter)
+        if self._known.cursor not in ("", self._at) and self.table.total:
+            self._at = self._known.cursor
+            self.layer_table.select_layer(self._at)
+
+    def on_record_table_arranged(self, event: RecordTable.Arranged) -> None:
+        super().on_record_table_arranged(event)
+        self._known.filter = self.table.filter_text
+
+    @on(Rows.Highlighted)
+    def _moved(self) -> None:
+        if self.layer_id:
+            self._at = self.layer_id
+            self._known.choose(self._at)
 
 
 def _time(layer: LayerFigures) -> float | None:

@@ -112,17 +112,20 @@ class Table(Rows):
     def _need(self, index: int) -> int:
         """Cells that show every value of a column, and its title, whole."""
         column = self.columns[index]
-        if column.format.right:
-            return column.cells
         texts = {column.format.show(row[index])[:LONGEST_NAME] for row in self.rows}
         longest = max((cell_len(text) for text in texts), default=column.cells)
+        if column.format.right:  # a figure is never cut
+            return max(longest, column.cells)
         title = cell_len(column.title)
         return min(LONGEST_NAME, max(longest, title + bool(title)))  # beside the mark of the order
 
     def _widths(self, width: int) -> list[int]:
-        """Cells of the columns: what they need at first, what is left to those that grow."""
+        """Cells of the columns: no more than they need, since figures belong beside names."""
         needs = self._needs or [column.cells for column in self.columns]
-        cells_of = [min(c.cells, need) for c, need in zip(self.columns, needs, strict=True)]
+        cells_of = [
+            need if c.format.right else min(c.cells, need)
+            for c, need in zip(self.columns, needs, strict=True)
+        ]
         spare = max(0, width - sum(cells_of) - len(cells_of))
         weights = [1 + 2 * c.grow for c in self.columns]
         short = [index for index, need in enumerate(needs) if need > cells_of[index]]
@@ -133,11 +136,7 @@ class Table(Rows):
             cells_of[index] += extra
             spare -= extra
             waiting -= weights[index]
-        shares = sum(c.grow for c in self.columns)
-        return [
-            own + (spare * c.grow // shares if shares else 0)
-            for c, own in zip(self.columns, cells_of, strict=True)
-        ]
+        return cells_of
 
     def head_line(self, y: int, width: int) -> Line:
         line: Line = []
@@ -160,13 +159,16 @@ class Table(Rows):
         return line
 
     def action_sort(self) -> None:
-        """Sort by the next column; after the last one, as given."""
-        if self.sort_column is None:
-            self.sort_by(0)
-        elif (following := self.sort_column + 1) < len(self.columns):
-            self.sort_by(following, descending=self.columns[following].format.right)
-        else:
-            self.sort_by(None)
+        """Sort by the next column that says something; after the last one, as given."""
+        first = 0 if self.sort_column is None else self.sort_column + 1
+        says = (
+            index
+            for index in range(first, len(self.columns))
+            if any(row[index] not in (None, "", " ") for row in self.rows)
+        )
+        following = next(says, None)
+        falls = bool(following) and self.columns[following or 0].format.right
+        self.sort_by(following, descending=falls)
 
     def action_reverse(self) -> None:
         """Turn the order."""

@@ -12,7 +12,6 @@ from engine.base.errors import GraphError
 from engine.wire.cost import ChipCheck, ChipEstimate, TensorSpan, WhatIf
 from engine.wire.model import Tensor
 from rknntui.app import Workbench
-from rknntui.links import GoToCost, GoToDtype
 from rknntui.screens.chips.charts import Roof, alive_at, peak_of
 from rknntui.screens.chips.estimates import AS_IS, checked
 from rknntui.screens.chips.words import check_lines, chip_lines
@@ -103,14 +102,8 @@ async def test_layers_of_a_chip_lead_to_the_other_workspaces(
         assert workspace.views.costs.select_layer(LAYERS[0])
         await pilot.press("m")
         await until(pilot, lambda: app.current == "model", "Model")
-        app.screen.post_message(GoToCost(CPU_LAYER))
-        await until(pilot, lambda: app.current == "chips", "back")
-        await until(pilot, lambda: workspace.views.layer_id == CPU_LAYER, "the layer")
-        await pilot.press("d")
-        await until(pilot, lambda: app.current == "accuracy", "Accuracy")
-        await pilot.press(keys_of("chips")[0], "H")
-        await until(pilot, lambda: app.current == "layers", "Hybrid")
-        assert GoToDtype(CPU_LAYER).workspace == "layers"
+        await pilot.press(keys_of("chips")[0], "d")
+        await until(pilot, lambda: app.current == "layers", "Layers")
 
 
 @pytest.mark.long

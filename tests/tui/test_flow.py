@@ -13,7 +13,7 @@ from PIL import Image
 
 from engine import RKNN
 from rknntui.app import Workbench
-from rknntui.screens.accuracy.workspace import Accuracy
+from rknntui.screens.layers.workspace import Layers
 from rknntui.screens.result.workspace import Run
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
@@ -61,11 +61,12 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
 
         # worst layer
         await pilot.press("t")
-        await until(pilot, lambda: app.current == "accuracy", "Accuracy")
+        await until(pilot, lambda: app.current == "layers", "Layers")
+        await pilot.press("d")
         worst = app.session.summary.worst[0].layer
         await until(pilot, lambda: "reference (float)" in screen_text(app), "histograms")
         assert worst in screen_text(app)
-        assert isinstance(app.workspace, Accuracy)
+        assert isinstance(app.workspace, Layers)
 
         # run
         await pilot.press(keys_of("result")[0], "n")

@@ -1,4 +1,4 @@
-"""The accuracy guide, remedies at one key, scores and builds beside each other."""
+"""The accuracy guide, remedies at one key, and builds beside each other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from engine.wire.guide import Answer, NextStep, Step, StepFinding
 from engine.wire.model import RangeRow
 from engine.wire.sweep import SweepParams
 from rknntui.app import Workbench
-from rknntui.screens.accuracy.panes import ScorePane, step_lines
-from rknntui.screens.accuracy.workspace import Accuracy
+from rknntui.screens.layers.guide import step_lines
+from rknntui.screens.layers.workspace import Layers
 from rknntui.widgets.findings import FindingRows
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import choose_path, read_form, shown, write_recipe
+from tests.tui.flow import read_form, shown, write_recipe
 
 SIZE = (80, 24)
 STEP = Step(
@@ -47,10 +47,10 @@ async def test_one_key_applies_what_a_step_advises_and_one_takes_it_back() -> No
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        await pilot.press("5", "v")
+        await pilot.press("3", "D")
         await until(pilot, lambda: "r runs the first step" in screen_text(app), "the guide")
         workspace = app.workspace
-        assert isinstance(workspace, Accuracy)
+        assert isinstance(workspace, Layers)
         workspace.guide.take(Answer(STEP, NextStep("B3.2", "Ranges", "x"), 2))
         await until(pilot, lambda: "✗ fail" in screen_text(app), "the step")
         assert "r next: Ranges: x" in screen_text(app)
@@ -106,7 +106,7 @@ def test_a_range_tells_how_much_of_what_was_seen_it_cuts_off() -> None:
 async def built(pilot) -> Workbench:
     app = shown(pilot)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press("4", "b")
+    await pilot.press("f9", "b")
     await until(pilot, lambda: app.session.summary is not None, "a build")
     return app
 
@@ -114,15 +114,13 @@ async def built(pilot) -> Workbench:
 @pytest.mark.long
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_the_guide_runs_to_its_end_and_labelled_samples_are_scored(
-    demo: Path, tmp_path: Path
-) -> None:
+async def test_the_guide_runs_to_its_end(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await built(pilot)
-        await pilot.press("5", "v")
+        await pilot.press("3", "D")
         workspace = app.workspace
-        assert isinstance(workspace, Accuracy)
+        assert isinstance(workspace, Layers)
         for count in range(1, 18):
             if workspace.guide.over:
                 break
@@ -135,11 +133,3 @@ async def test_the_guide_runs_to_its_end_and_labelled_samples_are_scored(
         assert workspace.guide.over
         assert workspace.guide.done[:2] == ("A1", "B1")
         assert "✓ pass" in workspace.guide.text() or "· note" in workspace.guide.text()
-        await pilot.press("v", "e")
-        await choose_path(pilot, demo / "test.npz")
-        scores = workspace.query_one(ScorePane)
-        await until(pilot, lambda: scores.table.total, "the scores")
-        first = scores.table.records[0]
-        assert first["name"] == "top-1"
-        assert 0.5 < (first["simulated"] or 0) <= 1
-        assert "with the same prediction as float" in screen_text(app)

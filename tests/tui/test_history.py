@@ -17,8 +17,7 @@ from engine import Worker, job_record
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.demo import demo_recipe, demo_test_samples
-from rknntui.screens.accuracy.workspace import Accuracy
-from rknntui.screens.layers.workspace import Hybrid
+from rknntui.screens.layers.workspace import Layers
 from rknntui.session.job_view_model import JobView
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import residual_model, screen_text, settle, until
@@ -78,15 +77,8 @@ async def test_a_restart_shows_the_log_the_scores_and_the_comparison(
         )
         await pilot.press("v")
         await until(pilot, lambda: "kl_divergence" in screen_text(app), "the variants")
-        await pilot.press("5")
-        await until(
-            pilot,
-            lambda: "14 layers, 2 rows of inputs over 1 sample" in screen_text(app),
-            "the ranking",
-        )
-        await pilot.press("v", "v")
-        await until(pilot, lambda: "top-1" in screen_text(app), "the scores")
-        assert "500 samples of test.npz" in screen_text(app)
+        await pilot.press("3")
+        await until(pilot, lambda: "isol. dB" in screen_text(app), "errors of layers")
 
 
 @pytest.mark.long
@@ -122,53 +114,40 @@ async def test_a_damaged_result_is_passed_over(recipe: dict[str, Any], worker: W
         app = Workbench(recipe=recipe)
         async with app.run_test(size=SIZE) as pilot:
             await until(pilot, lambda: "build" in app.session.last, "the build was found")
-            await pilot.press("5")
+            await pilot.press("3")
             await until(pilot, lambda: text in screen_text(app), text)
 
     for damaged in ({}, {"layers": 3}, {"layers": [{}]}, {"layers": [3]}):
         result.write_text(json.dumps(damaged))
-        await look("Not analysed yet")
+        await look("r measures isolated errors")
     result.write_text(whole)
     await look("14 layers")
 
 
 @pytest.mark.long
-async def test_accuracy_and_hybrid_have_the_same_layers_by_any_name(
-    recipe: dict[str, Any], worker: Worker
-) -> None:
+async def test_a_layer_is_found_by_any_of_its_names(recipe: dict[str, Any], worker: Worker) -> None:
     await ran(worker, "build", {"recipe": recipe})
     app = Workbench(recipe=recipe)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: "build" in app.session.last, "the build was found")
-        await pilot.press("5", "r")
-        await until(pilot, lambda: "accuracy" in app.session.last, "it is analysed")
-        accuracy = app.workspace
-        assert isinstance(accuracy, Accuracy)
-        ranked = {row["tensor"]: row for row in accuracy.table.records}
-        worst = app.session.summary.worst[0]  # as Quantize shows it
-        assert ranked[worst.tensor]["name"] == worst.layer
-        await pilot.press("6")
-        hybrid = app.workspace
-        assert isinstance(hybrid, Hybrid)
-        await until(pilot, lambda: hybrid.table.total == 14, "its layers")
-        for row in hybrid.table.records:
-            assert row["id"] == ranked[row["tensor"]]["name"]
-            assert row["isolated_sqnr"] == ranked[row["tensor"]]["isolated_sqnr"]
+        await pilot.press("3")
+        layers = app.workspace
+        assert isinstance(layers, Layers)
+        await until(pilot, lambda: layers.table.total == 14, "its layers")
+        worst = app.session.summary.worst[0]  # as the summary shows it
+        assert worst.layer in {row["id"] for row in layers.table.records}
         # a fused Relu, and a layer of the source model that no node is called after
-        fused = next(row for row in hybrid.table.records if len(row["aliases"]) > 4)
+        fused = next(row for row in layers.table.records if len(row["aliases"]) > 4)
         for alias in fused["aliases"]:
-            for key, table in (("6", hybrid.table), ("5", accuracy.table)):
-                await pilot.press(key)
-                table.set_filter(alias)
-                assert fused["tensor"] in {row["tensor"] for row in table.records}, alias
-                table.set_filter("")
+            layers.table.set_filter(alias)
+            assert fused["tensor"] in {row["tensor"] for row in layers.table.records}, alias
+            layers.table.set_filter("")
         # a recipe that names the layer otherwise
-        await pilot.press("6")
         app.session.set_values({"quantized_layers": {fused["aliases"][-1]: "float16"}})
         await settle(pilot)
-        row = next(r for r in hybrid.table.records if r["tensor"] == fused["tensor"])
+        row = next(r for r in layers.table.records if r["tensor"] == fused["tensor"])
         assert row["wanted"] == "● float16"
-        hybrid.table.select_record("tensor", fused["tensor"])
+        layers.table.select_record("tensor", fused["tensor"])
         await pilot.press("space")
         assert "quantized_layers" not in app.session.recipe
 

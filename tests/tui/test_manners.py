@@ -15,9 +15,9 @@ import pytest
 from engine.wire.guide import Answer, Step
 from rknntui.app import Workbench
 from rknntui.arguments import given_options
-from rknntui.screens.accuracy.workspace import Accuracy
 from rknntui.screens.dialogs.dialogs import ConfirmDialog
 from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.screens.layers.workspace import Layers
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.records import RecordTable
 from tests.tui.conftest import screen_text, settle, until
@@ -61,14 +61,14 @@ def guide_step(name: str, title: str) -> Step:
 async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
     app = Workbench()
     async with app.run_test(size=(140, 40)) as pilot:
-        await pilot.press("5", "v")
+        await pilot.press("3", "D")
         await settle(pilot)
-        accuracy = app.workspace
-        assert isinstance(accuracy, Accuracy)
+        layers = app.workspace
+        assert isinstance(layers, Layers)
         for name in ("b", "c", "a"):
-            accuracy.guide.take(Answer(guide_step(name, f"step {name}"), None, 3))
+            layers.guide.take(Answer(guide_step(name, f"step {name}"), None, 3))
         await settle(pilot)
-        table = accuracy.guide.table
+        table = layers.guide.table
         head = screen_text(app).splitlines()[table.region.y]
         at = head.index("step") - table.region.x
         for order in ("abc", "cba"):
@@ -83,11 +83,11 @@ async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
 async def test_every_column_that_sorts_has_a_name() -> None:
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("5", "v")
+        await pilot.press("3", "D")
         await settle(pilot)
-        accuracy = app.workspace
-        assert isinstance(accuracy, Accuracy)
-        accuracy.guide.take(Answer(guide_step("a", "A"), None, 1))
+        layers = app.workspace
+        assert isinstance(layers, Layers)
+        layers.guide.take(Answer(guide_step("a", "A"), None, 1))
         await settle(pilot)
         await pilot.press("s")
         await settle(pilot)

@@ -14,19 +14,15 @@ from engine import Finding
 from engine.build import BuildSummary
 from engine.wire.build import Analysis, Distance, LayerAccuracy
 from engine.wire.hybrid import Joins, LayerRow
-from engine.wire.layers import QUALITY
-from engine.wire.model import LOAD, OPEN, LayerSpread, LoadParams, Tensor
+from engine.wire.layers import QUALITY, layers_of
+from engine.wire.model import LOAD, OPEN, LoadParams, Tensor
 from engine.wire.requests import ModelTarget
-from rknntui.screens.accuracy.panes import LayerPane
 from rknntui.screens.builds.panes import BuildFindings
-from rknntui.screens.layers.panes import LayerEdits
-from rknntui.screens.layers.words import OwnErrors
 from rknntui.screens.model.panes import DetailPane, SourceLoad
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
+from rknntui.session.promotion import LayerEdits
 from rknntui.session.state import Session
-from rknntui.widgets.charts import HistogramChart
-from rknntui.widgets.line_list import TextRows
 from rknntui.workspaces import load_all
 from tests.tui.flow import model_view
 
@@ -50,7 +46,7 @@ class Alone(App[None]):
     def heard(self, kind: type[Message]) -> list[Any]:
         return [message for message in self.posted if isinstance(message, kind)]
 
-    def on_layer_pane_wanted(self, message: Message) -> None:
+    def on_layer_detail_wanted(self, message: Message) -> None:
         self.posted.append(message)
 
     def on_build_findings_joins_wanted(self, message: Message) -> None:
@@ -121,92 +117,37 @@ def rows() -> list[LayerRow]:
 
 
 def test_edits_change_the_recipe_and_forget_their_marks() -> None:
-    session, changes = Session(lambda _: None), []
-    edits = LayerEdits(session, lambda: changes.append(1))
-    edits.lift("a")
-    assert session.recipe == {}
-    edits.show(rows(), {"quantized_layers": {"Conv_b": "int16"}})
+    session = Session(lambda _: None)
+    edits = LayerEdits(session)
+    assert edits.lift("a"), "nothing is known of it"
+    session.built = {"quantized_layers": {"Conv_b": "int16"}}
+    session.layers.fill("choice", layers_of("choice", rows()))
     assert edits.built == {"b": "int16"}
-    edits.toggle_marks({"a", "b"})
+    session.layers.mark({"a", "b"})
     assert [row.id for row in edits.chosen("c")] == ["a", "b"]
-    edits.toggle_marks({"b"})
-    assert edits.marked == {"a"}
-    edits.lift("c")
+    session.layers.mark({"a"})
+    assert edits.lift("c") == ""
     assert edits.layers == {"a": "float16"}
-    assert edits.marked == set()
-    edits.set_range("b", [-1.0, 2.0])
+    assert session.layers.marked == set()
+    edits.ask_for(edits.layers, {"b": [-1.0, 2.0]})
     assert edits.ranges == {"b": [-1.0, 2.0]}
     edits.ask_for({**edits.layers, "b": "float16"})
     assert edits.ranges == {}, "what becomes float has no range"
-    edits.set_range("b", None)
     assert session.undo()
-    assert len(changes) == 6
 
 
-def test_the_errors_of_layers_alone_are_of_one_build() -> None:
-    own, recipe = OwnErrors(), {"model": "m"}
+def test_the_session_fills_its_layers_from_the_jobs_of_the_build() -> None:
+    session, recipe = Session(lambda _: None), {"model": "m"}
+    session.recipe = session.built = recipe
     names = {"id": "n", "op": "Conv", "tensor": "t", "node": "n", "dtype": "int8", "sources": ()}
     none = dict.fromkeys(("added_share", "saturation", "output_impact", "cumulative"))
     figures = {"sqnr": 20.0, "isolated_sqnr": 30.0, "isolated": Distance(0.99, 1.0)}
     row = LayerAccuracy(**names, **none, **figures, inner=False, aliases=())
     result = Analysis(1, "the first calibration sample", (row,), ())
-    job = JobView("1", "accuracy", "accuracy", 0.0, params={"recipe": recipe})
-    assert not own.take(job, result, {"model": "other"})
-    assert own.rows == ()
-    assert own.take(job, result, recipe)
-    assert [QUALITY.column("isolated_sqnr").of(row) for row in own.rows] == [30.0]
-    assert own.over == "first calibration sample"
-    own.find(Session(lambda _: None), recipe)
-    assert own.rows == ()
-
-
-def layer(tensor: str) -> LayerSpread:
-    return LayerSpread(
-        tensor=tensor,
-        layer="Conv_1",
-        op="Conv",
-        low=0.0,
-        high=1.0,
-        golden=(1, 2, 3),
-        simulated=(1, 2, 3),
-        samples=1,
-        sqnr_db=20.0,
-        cosine=0.99,
-        range=(0.0, 1.0),
-        quant=None,
-        saturation=None,
-    )
-
-
-async def test_the_pane_of_a_layer_asks_once_and_draws_what_it_gets() -> None:
-    pane = LayerPane(id="layer")
-    app = Alone(pane)
-    async with app.run_test(size=(80, 24)) as pilot:
-        pane.drill("t", None)
-        await pilot.pause()
-        assert [m.tensor for m in app.heard(LayerPane.Wanted)] == ["t"]
-        assert app.focused is pane.query_one(TextRows)
-        assert not pane.has_class("-charted")
-        pane.take(layer("t"))
-        await pilot.pause()
-        assert pane.has_class("-charted")
-        assert pane.node == "Conv_1"
-        assert "reference" in pane.text()
-        pane.back()
-        pane.drill("t", None)
-        await pilot.pause()
-        assert len(app.heard(LayerPane.Wanted)) == 1
-        pane.drill("gone", None)
-        pane.failed(ValueError("no such layer"))
-        await pilot.pause()
-        assert "✗ no such layer" in pane.query_one(TextRows).text()
-        assert not pane.has_class("-charted")
-        pane.forget()
-        pane.draw()
-        chart = pane.query_one(HistogramChart)
-        assert "reading the calibration samples" in "".join(
-            t for row in chart.lines() for t, _ in row
-        )
+    for asked, known in (({"model": "m", "optimization_level": 1}, []), (recipe, [30.0])):
+        job = JobView("1", "accuracy", "accuracy", 0.0, {"recipe": asked}, "done")
+        session.result_found(job, result)
+        assert [QUALITY.column("isolated_sqnr").of(row) for row in session.layers.rows] == known
 
 
 async def test_findings_ask_for_joins_once_a_recipe_and_count_what_is_serious() -> None:

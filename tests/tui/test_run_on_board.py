@@ -82,5 +82,5 @@ async def test_the_four_views_of_a_board(
         assert results.layer_id == BENT
         assert "✗" in screen_text(app)
         await pilot.press("enter")
-        await until(pilot, lambda: app.current == "accuracy", "its histograms")
+        await until(pilot, lambda: app.current == "layers", "Layers")
         await until(pilot, lambda: BENT in screen_text(app), "of that layer")

@@ -1,5 +1,5 @@
-"""What the screens look like as text at three sizes: Model, Configure, Dataset, help; Accuracy's
-guide and Hybrid as they are before a build.
+"""What the screens look like as text at three sizes: Model, Configure, Dataset, help; the guide
+and Layers as they are before a build.
 
 The expected screens lie in ``snapshots/``; ``RKNNTUI_SNAPSHOTS=write`` writes them anew. Screens
 with figures of this machine (builds, Jobs) are left to the tests that read them.
@@ -87,9 +87,9 @@ async def test_screens(recipe: Path, size: tuple[int, int]) -> None:
         await pilot.press("3")
         await until(pilot, lambda: "expected" in screen_text(app), "the preview")
         await holds(pilot, "dataset")
-        await pilot.press("5", "v")
+        await pilot.press("3", "D")
         await until(pilot, lambda: "r runs the first step" in screen_text(app), "the guide")
         await holds(pilot, "guide")
-        await pilot.press("6")
-        await until(pilot, lambda: "then 6 shows its layers" in screen_text(app), "Hybrid")
-        await holds(pilot, "hybrid")
+        await pilot.press("escape")
+        await until(pilot, lambda: "b builds" in screen_text(app), "Layers")
+        await holds(pilot, "layers")

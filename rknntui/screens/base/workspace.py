@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.containers import Container
@@ -12,7 +13,7 @@ from textual.widgets import Static
 
 from engine import sanitize
 from rknntui.keys.actions import REGISTRY, bindings, key_text, with_keys
-from rknntui.links import GoToCost, GoToDeploy, GoToDtype, GoToLayer, GoToNode
+from rknntui.links import GoToDeploy, GoToLayer, GoToNode
 from rknntui.workspaces import CLASSES
 
 if TYPE_CHECKING:
@@ -285,16 +286,14 @@ class Workspace(Container):
         self._lead("node", GoToNode)
 
     def action_drill(self) -> None:
-        """Show the histograms of the layer in Accuracy."""
+        """Show the layer in Layers."""
         self._lead("drill", GoToLayer)
 
-    def action_dtypes(self) -> None:
-        """Show the layer in Hybrid."""
-        self._lead("dtypes", GoToDtype)
+    action_dtypes = action_drill
 
     def action_cost(self) -> None:
-        """Show the estimate of the layer in Chips."""
-        self._lead("cost", GoToCost)
+        """Show the estimate of the layer in Layers."""
+        self._lead("cost", partial(GoToLayer, columns="cost"))
 
     def action_export(self) -> None:
         """Show the forms of a build in Deploy."""

@@ -10,7 +10,7 @@ from textual import getters, on
 from textual.app import ComposeResult
 
 from engine.wire.cost import EstimateParams
-from rknntui.links import GoToCost, GoToDeploy
+from rknntui.links import GoToDeploy
 from rknntui.screens.base.views import TableWorkspace, Views
 from rknntui.screens.chips.estimates import AS_IS, WHAT_IF, Answers, Want, ask_report, checked
 from rknntui.screens.chips.listing import calibrate, show_facts
@@ -22,7 +22,6 @@ from rknntui.widgets.one_line import FactsLine
 
 if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate, Estimates, WhatIf
-    from rknntui.links import Link
     from rknntui.session.messages import RecipeChanged
 
 _FIRST = "rk3588"
@@ -236,11 +235,6 @@ class Chips(TableWorkspace):
         calibrate(self, self.answers.model, self.action_estimate)
 
     # -- links -----------------------------------------------------------------------------------
-
-    def arrive(self, link: Link) -> None:
-        if isinstance(link, GoToCost):
-            self._wanted_layer = link.layer
-            self.views.bar.choose("Layers")
 
     def _find_layer(self) -> None:
         name, self._wanted_layer = self._wanted_layer, ""

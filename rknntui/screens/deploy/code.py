@@ -13,8 +13,7 @@ from engine.wire.codegen import CODEGEN, MODEL_TASKS, CodegenParams, Generated
 from engine.wire.project_tables import PROJECT_FILES, PROJECT_SETTINGS
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
-from rknntui.screens.accuracy.words import start_folder
-from rknntui.screens.dialogs.picker import ask_overwrite, is_taken
+from rknntui.screens.dialogs.picker import ask_overwrite, is_taken, start_folder
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
@@ -180,7 +179,6 @@ def ask_setting(
     then: Callable[[CodegenParams], None],
 ) -> None:
     """Ask for a setting of the project; ``then`` is called with the other project."""
-    from rknntui.screens.accuracy.words import ask_inputs
     from rknntui.screens.dialogs.dialogs import ChoiceDialog
     from rknntui.screens.dialogs.picker import PathPicker
 
@@ -210,6 +208,36 @@ def ask_setting(
             title, path = "Folder of the project (Ctrl+S)", project_path(project, workspace)
             dialog = PathPicker(title, path, folders=True, new=True)
     workspace.app.push_screen(dialog, chosen)
+
+
+def ask_inputs(app: Any, count: int, start: str, then: Callable[[list[str] | None], None]) -> None:
+    """Ask for a picture or array for each input, one after the other.
+
+    Args:
+        app: shows the pickers.
+        count: of the model's inputs.
+        start: where each picker starts.
+        then: called with the paths; with None where the user wants the calibration sample.
+    """
+    from rknntui.screens.dialogs.picker import PathPicker
+
+    chosen: list[str] = []
+
+    def take(path: str | None) -> None:
+        if path is None:
+            then(None)
+            return
+        chosen.append(path)
+        if len(chosen) < count:
+            ask()
+        else:
+            then(chosen)
+
+    def ask() -> None:
+        title = f"Input {len(chosen) + 1} of {count}; Esc: the first calibration sample"
+        app.push_screen(PathPicker(title, start), take)
+
+    ask()
 
 
 def write_project(workspace: Workspace, project: CodegenParams) -> None:

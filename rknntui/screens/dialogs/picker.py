@@ -290,3 +290,10 @@ def is_taken(path: Path) -> bool:
         return any(path.iterdir()) if path.is_dir() else path.exists()
     except OSError:
         return True
+
+
+def start_folder(beside: object) -> str:
+    """Where a picker starts that is to be at or beside a file or folder; empty without one."""
+    if not isinstance(beside, str) or not beside:
+        return ""
+    return str(beside if Path(beside).is_dir() else Path(beside).parent) + "/"

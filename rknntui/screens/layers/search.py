@@ -1,4 +1,4 @@
-"""The search of Hybrid: what it is asked for, and its curve while it grows."""
+"""The search for layers to promote: what it is asked for, and its curve while it grows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from engine import gain_text, sqnr_rank, sqnr_text
+from engine import gain_text, sanitize, sqnr_rank, sqnr_text
+from engine.wire.build import AccuracyParams
 from engine.wire.build_tables import SEARCH_POINTS
 from engine.wire.formats import DURATION
 from engine.wire.hybrid import CURVE, CurvePoint, ProposeParams, SearchParams, SearchResult
@@ -42,6 +43,7 @@ _ENDED = {
     "nothing more": "no further gain",
 }
 _OPEN = {"path": "the recipe of the build that is shown"}
+ANALYSE_FORM = Form("Compare the layers with the float graph", (AccuracyParams,), _OPEN)
 SEARCH_FORM = Form("Search for layers to promote", (SearchParams,), _OPEN)
 PROPOSE_FORM = Form("Propose layers to promote", (ProposeParams,), _OPEN)
 FIRST = SearchParams(budget=5, dtype="float16")
@@ -144,6 +146,15 @@ class SearchPane(Vertical):
         missed = ", floor not reached" if result.reached is False else ""
         return f"best: step {result.best.step} · {ended}{missed}"
 
+    def _applies(self) -> str:
+        """What the step under the cursor promotes, named before it is applied."""
+        point = self.point
+        if point is None:
+            return ""
+        along = [name for name in point.layers if name not in point.promoted]
+        moves = f", to move values {sanitize(', '.join(along), 80)}" if along else ""
+        return f"{key_text('layers.apply')} promotes {len(point.layers)}{moves}"
+
     def _facts(self) -> tuple[Fact, ...]:
         job = self._job
         if job is None:
@@ -160,7 +171,7 @@ class SearchPane(Vertical):
         asked.append(f"{verb} {params.get('dtype', 'float16')}")
         what = ", ".join(asked)
         if not job.running:
-            applies = Fact(f"{key_text('layers.apply')} applies a step's layers", rank=1)
+            applies = Fact(self._applies(), rank=1)
             outcome = Fact(f"{'✓' if job.state == 'done' else '✗'} {self._outcome(job)}")
             if job.seconds is None:
                 return outcome, applies

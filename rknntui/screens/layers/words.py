@@ -1,103 +1,66 @@
-"""What Hybrid says, its columns, what can be done there, and what layers cost."""
+"""What Layers says: of what is asked for, of the outputs, and of each set of columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import gain_text, sanitize, sqnr_rank, sqnr_text
-from engine.wire.build import ACCURACY, Analysis
-from engine.wire.formats import ADDED_BYTES, ADDED_MS, FIGURE, MILLISECONDS
-from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of
-from rknntui.keys.actions import key_text
-from rknntui.screens.accuracy.words import decibel_text
-from rknntui.screens.layers.panes import base_dtype
+from engine.wire.formats import CHANGE, MILLISECONDS
+from engine.wire.table import no_noise
+from rknntui.keys.actions import key_text, with_keys
+from rknntui.screens.layers.detail import decibel_text
+from rknntui.session.promotion import base_dtype
 from rknntui.widgets.one_line import Fact
-from rknntui.widgets.records import name_text
-from rknntui.widgets.strips import cells, shorten
-from rknntui.widgets.wrap import wrap
+from rknntui.widgets.strips import cells
 
 if TYPE_CHECKING:
-    from engine.wire.codec import Values
-    from engine.wire.hybrid import EffectOutput, LayerRow, OutputFigure, Proposal, Table
-    from rknntui.screens.layers.panes import LayerEdits, LiveEffect
-    from rknntui.session.job_view_model import JobView
+    from engine.wire.hybrid import EffectOutput, LayerRow, OutputFigure
+    from engine.wire.layers import LayerFigures
+    from rknntui.screens.layers.edits import LiveEffect
+    from rknntui.session.promotion import LayerEdits
     from rknntui.session.state import Session
-    from rknntui.widgets.layer_table import LayerTable
     from rknntui.widgets.strips import Line
 
 _SHOWN_OUTPUTS = 4
 _LEAST_GAIN = 0.005  # dB: less is shown as none
+_FREE_MS = 0.0005
+"""Time below which a promotion counts as free: half a microsecond is below what estimates tell."""
 
 
-def edit_values(
-    row: LayerRow,
-    *,
-    marked: bool,
-    layers: Mapping[str, str],
-    ranges: Mapping[str, Sequence[float]],
-    built: Mapping[str, str],
-    got: Mapping[str, str],
-    not_applied: Mapping[str, str],
-) -> dict[str, Any]:
-    """What is asked of a layer and what became of it, as values of its record.
+def edit_values(edits: LayerEdits, effect: LiveEffect) -> Callable[[LayerFigures], dict[str, Any]]:
+    """What is asked of each layer and what became of it, as values of its record.
 
     Args:
-        row: of ``hybrid.table``, of the last build.
-        marked: whether the next action takes it too.
-        layers: layer -> dtype as the recipe asks now.
-        ranges: layer -> range as the recipe asks now.
-        built: layer -> dtype as the build was asked.
-        got: layer -> dtype that the last effect gave.
-        not_applied: layer -> why it cannot have what is asked.
+        edits: what the recipe asks, and the last build was asked.
+        effect: the last effect of it.
     """
-    name = row.id
-    asked = layers.get(name)
-    low, high = ranges.get(name, (row.minimum, row.maximum))
-    return {
-        "mark": "*" if marked else " ",
-        "wanted": f"● {asked}" if asked else f"  {base_dtype(row)}",
-        "built": _built(row, asked, built.get(name), got.get(name)),
-        "minimum": low,
-        "maximum": high,
-        "built_range": (row.minimum, row.maximum) if name in ranges else None,
-        "unmet": not_applied.get(name, ""),
-    }
+    layers, ranges, built = edits.layers, edits.ranges, edits.built
+    got, not_applied = effect.got, effect.not_applied
+
+    def values(figures: LayerFigures) -> dict[str, Any]:
+        row, name = figures.choice, figures.id
+        if row is None:
+            return {"wanted": f"  {figures.first('dtype') or ''}", "built": ""}
+        asked = layers.get(name)
+        low, high = ranges.get(name, (row.minimum, row.maximum))
+        return {
+            "wanted": f"● {asked}" if asked else f"  {base_dtype(row)}",
+            "built": _built(row, asked, built.get(name), got.get(name)),
+            "minimum": low,
+            "maximum": high,
+            "built_range": (row.minimum, row.maximum) if name in ranges else None,
+            "unmet": not_applied.get(name, ""),
+        }
+
+    return values
 
 
-def show_layers(
-    table: LayerTable,
-    edits: LayerEdits,
-    effect: LiveEffect,
-    *known: Iterable[LayerFigures],
-) -> None:
-    """Show the rows of the last build, as the recipe asks for them now.
-
-    Args:
-        table: of the layers.
-        edits: has the rows.
-        effect: of the edits.
-        known: what else is known of them: errors, a proposal.
-    """
-    layers, ranges, built, got = edits.layers, edits.ranges, edits.built, effect.got
-
-    def more(row: LayerFigures) -> dict[str, Any]:
-        return (
-            {}
-            if row.choice is None
-            else edit_values(
-                row.choice,
-                marked=row.id in edits.marked,
-                layers=layers,
-                ranges=ranges,
-                built=built,
-                got=got,
-                not_applied=effect.not_applied,
-            )
-        )
-
-    rows = (row for row in by_layer(layers_of("choice", edits.rows), *known) if row.choice)
-    table.show_layers(rows, more=more, keep="id")
+def promoted_text(promoted: int, chosen: int) -> str:
+    """``6 layers promoted, 4 of them move values between the others``."""
+    text = f"{promoted} layer{'s' if promoted != 1 else ''} promoted"
+    along = promoted - chosen
+    return f"{text}, {along} of them to move values" if along > 0 else text
 
 
 def _built(row: LayerRow, asked: str | None, built: str | None, got: str | None) -> str:
@@ -159,163 +122,101 @@ def _gain(before: float | None, after: float | None) -> float:
     return 0.0 if before == after else sqnr_rank(after) - sqnr_rank(before)
 
 
-def row_lines(table: LayerTable, width: int) -> list[Line]:
-    """What a narrow table has no column for, of the layer under the cursor."""
-    row, record = table.figures, table.record
-    if row is None or record is None or row.choice is None:
-        return []
-    choice = row.choice
-    lines: list[Line] = []
-    source = record["source"]
-    source = f"  from {name_text(source)}" if source and source != row.id else ""
-    room = max(20, width - len(source)) if len(source) < width // 2 else width // 2
-    head = shorten(f"{name_text(choice.op)} {name_text(choice.tensor)}", room)
-    lines.append([(f"{head}{shorten(source, width - len(head))}", "dim")])
-    parts = [f"can be {', '.join(choice.choices)}"]
-    if choice.observed_minimum is not None and choice.observed_maximum is not None:
-        seen = f"{FIGURE.text(choice.observed_minimum)} to {FIGURE.text(choice.observed_maximum)}"
-        parts.append(f"observed range {seen}")
-    if record["built_range"] is not None and None not in record["built_range"]:
-        low, high = record["built_range"]
-        parts.append(f"● range requested; the build has {FIGURE.text(low)} to {FIGURE.text(high)}")
-    if choice.time_ms is not None:  # first: a small screen shows one line of these
-        parts.insert(0, _cost_text(choice, choice.time_ms))
-    if record["isolated_sqnr"] is not None:
-        parts.append(f"isolated {decibel_text(record['isolated_sqnr'], unit=True)}")
-    if record["unmet"]:
-        lines.append([(f"✗ not applied: {name_text(record['unmet'])}", "bad")])
-    return lines + [[(row, "")] for row in wrap(" · ".join(parts), max(20, width))]
-
-
-def _cost_text(row: LayerRow, time: float) -> str:
-    """What a layer costs on the chip, and what promoting it adds."""
-    text = f"est. {MILLISECONDS.text(time)} ms on {row.target}"
-    if row.promote_ms is None or row.promote_bytes is None:
-        return text
-    more = f"{ADDED_MS.text(row.promote_ms)} ms, {ADDED_BYTES.text(row.promote_bytes)}"
-    return f"{text}, promoted {more}"
-
-
 def time_text(before: float | None, after: float | None, chip: str) -> str:
-    """``est. 4.5 → 4.6 ms on rk3588``; empty without an estimate."""
+    """``est. 4.500 → 4.600 ms (+2.2 %) on rk3588``; empty without an estimate."""
     if after is None or not chip:
         return ""
-    old = f"{MILLISECONDS.text(before)} → " if before is not None and before != after else ""
-    return f"est. {old}{MILLISECONDS.text(after)} ms on {sanitize(chip, 40)}"
+    old = more = ""
+    if before and before != after:
+        old, more = f"{MILLISECONDS.text(before)} → ", f" ({CHANGE.text(after / before - 1)})"
+    return f"est. {old}{MILLISECONDS.text(after)} ms{more} on {sanitize(chip, 40)}"
 
 
-def facts(
-    edits: LayerEdits, effect: LiveEffect, over: str, own_over: str, time: str = ""
-) -> tuple[Fact, ...]:
-    """The line on top: what is asked for, and what is known of its effect.
-
-    Args:
-        edits: of the layers.
-        effect: of the edits on the outputs.
-        over: which samples the figures of the build are over.
-        own_over: and those of the layers alone; empty without.
-        time: of an inference, of :func:`time_text`.
-    """
-    if not edits.rows:
-        return (Fact("no layers yet"),)
-    ranges = edits.ranges
-    parts = [Fact(f"{len(edits.layers)} of {len(edits.rows)} layers changed")]
+def facts(edits: LayerEdits, effect: LiveEffect, session: Session) -> tuple[Fact, ...]:
+    """The line on top: what is asked for, and what is known of its effect."""
+    table, marked = session.layers.table, session.layers.marked
+    if table is None:
+        return (Fact(f"no layers yet: {no_layers(session).splitlines()[0]}"),)
+    layers, ranges, rows = edits.layers, edits.ranges, edits.rows
+    parts = [Fact(f"{len(layers)} of {len(rows)} layers changed")]
     if ranges:
         parts.append(Fact("1 range" if len(ranges) == 1 else f"{len(ranges)} ranges", rank=1))
-    if edits.marked:
-        parts.append(Fact(f"{len(edits.marked)} marked", rank=1))
+    if marked:
+        parts.append(Fact(f"{len(marked)} marked", rank=1))
     if effect.not_applied:
         parts.append(Fact(f"✗ {len(effect.not_applied)} not applied"))
+    before, after = effect.times or (None, table.time_ms)
+    if time := time_text(before, after, table.chip):
+        parts.append(Fact(time, (time.partition(" on ")[0],)))
     if effect.state:
-        parts.append(Fact(effect.state, (effect.state.partition(" in ")[0],)))
+        parts.append(Fact(effect.state, (effect.state.partition(" in ")[0],), 1))
     else:
-        built = f"outputs as built, simulated over {over}"
+        built = f"outputs as built, simulated over {table.over.removeprefix('the ')}"
         parts.append(Fact(built, (built.replace("calibration ", ""), "outputs as built"), 2))
-    if time:
-        parts.append(Fact(time, (time.partition(" on ")[0],), 1))
-    if own_over:
-        own = f"isol. dB over {own_over}"
-        parts.append(Fact(own, (own.replace("calibration ", ""),), 3))
-    if effect.state and not effect.state.startswith(("▶", "✗")):
-        parts.append(Fact(f"{key_text('app.build')} builds it", rank=2))
+    if session.stale:
+        keys = f"{key_text('app.build')} builds, {key_text('layers.export')} exports"
+        parts.append(Fact(keys, rank=2))
     return tuple(parts)
 
 
-def shown_build(session: Session) -> tuple[Values | None, str]:
-    """The recipe of the build whose layers can be edited, or None and why there are none."""
+def ordered(rows: Sequence[LayerFigures]) -> tuple[list[LayerFigures], str]:
+    """The layers, first those that are most worth a look, and what they are ordered by."""
+    if any(row.proposed is not None for row in rows):
+        timed = any(_promote_ms(row) is not None for row in rows)
+        return sorted(rows, key=_worth), "by gain per ms" if timed else "by gain"
+    if any(row.choice is not None or row.error is not None for row in rows):
+        return sorted(rows, key=lambda row: (low_sqnr(row), row.number)), "by SQNR, worst first"
+    return list(rows), ""
+
+
+def low_sqnr(row: LayerFigures) -> float:
+    """Its cumulative SQNR; infinite where none is known."""
+    known = [part.sqnr_db for part in (row.choice,) if part is not None and part.samples]
+    known += [part.sqnr for part in (row.error,) if part is not None and part.cumulative]
+    return sqnr_rank(known[0]) if known else float("inf")
+
+
+def _promote_ms(row: LayerFigures) -> float | None:
+    """What promoting it adds; a proposal's figure has the conversions between dtypes in it."""
+    parts = (part.promote_ms for part in (row.proposed, row.choice) if part is not None)
+    return next((ms for ms in parts if ms is not None), None)
+
+
+def _worth(row: LayerFigures) -> tuple[float, float, int]:
+    """What gains most at the outputs for the time that it adds comes first."""
+    if row.proposed is None:
+        return 1.0, low_sqnr(row), row.number
+    gain = no_noise(row.proposed.gain_db)
+    return -gain / max(_promote_ms(row) or 0.0, _FREE_MS), low_sqnr(row), row.number
+
+
+def set_text(session: Session, view: str) -> str:
+    """What the columns of a view are of, or which key fills them."""
+    layers, chip = session.layers, sanitize(session.chip, 40)
+    if view == "Quality":
+        lacks = [] if layers.of("error") else ["isolated errors and clipping"]
+        lacks += [] if layers.of("proposed") else ["gains"]
+        return with_keys(f"{{layers.run}} measures {' and '.join(lacks)}") if lacks else ""
+    if view == "Cost":
+        return f"estimated on {chip}" if layers.of("estimated") else f"not estimated on {chip} yet"
+    if view == "Compiled":
+        none = f"not compiled for {chip} yet ({{layers.run}} shows Chips, which compiles)"
+        return f"printed by the compiler for {chip}" if layers.of("compiled") else with_keys(none)
+    if view == "Board":
+        rows = layers.of("measured")
+        label = f"{rows[0].label} on {sanitize(session.board or 'a board', 80)}" if rows else ""
+        return label or with_keys("not run on a board yet ({layers.run} shows Bench, which runs)")
+    return ""
+
+
+def no_layers(session: Session) -> str:
+    """Why there are no layers, and which key makes them."""
     if session.container is not None:
-        return None, "A container is built already; open its model to change its layers."
+        return "A container is built already; open its model to change its layers."
     if session.summary is not None and not session.summary.quantized:
-        return None, "The build is not quantized: every layer is float already."
-    if session.built is not None and session.summary is not None:
-        return session.built, ""
+        return "The build is not quantized: every layer is float already."
+    if session.summary is not None:
+        return "Reading the layers of the build …"
     if session.building:
-        return None, "The build is running. Its layers are shown here when it is done."
-    builds, shows = key_text("app.build"), key_text("go.layers")
-    return None, f"Not built yet.\n\n{builds} builds; then {shows} shows its layers here."
-
-
-# What the layers of Hybrid cost on the recipe's chip, and the last proposal (estimated).
-
-
-class BuildCost:
-    """The time of the shown build, and the last proposal.
-
-    Attributes:
-        proposed: its layers, with gain and cost.
-    """
-
-    def __init__(self) -> None:
-        self.proposed: tuple[LayerFigures, ...] = ()
-        self._chip = ""
-        self._time: float | None = None
-
-    def clear(self) -> None:
-        """Another model has other layers."""
-        self.proposed, self._chip, self._time = (), "", None
-
-    def take_table(self, table: Table) -> None:
-        """Of another build."""
-        self._chip, self._time = table.chip, table.time_ms
-
-    def take_proposal(self, found: Proposal) -> str:
-        """Keep its ranking; what it says of the time, as a sentence."""
-        self.proposed = layer_rows(found)
-        text = time_text(found.time_before_ms, found.time_after_ms, found.chip)
-        return f"{text}. " if text else ""
-
-    def words(self, effect: LiveEffect) -> str:
-        """The time of an inference, with the choice where its effect is known."""
-        before, after = effect.times or (None, self._time)
-        return time_text(before, after, self._chip)
-
-
-# The error of each layer alone, which Accuracy measures and Hybrid ranks by.
-
-
-class OwnErrors:
-    """Knows the errors of one build's layers.
-
-    Attributes:
-        rows: of the layers; none before an analysis of this build.
-        over: which samples they are over; empty where it was not written down.
-    """
-
-    def __init__(self) -> None:
-        self.rows: tuple[LayerFigures, ...] = ()
-        self.over = ""
-
-    def find(self, session: Session, built: Values | None) -> None:
-        """Take those of the last ranking, where it is of this build; else there are none."""
-        job, result = session.last_of(ACCURACY) or (None, None)
-        self.rows, self.over = (), ""
-        if result is not None:
-            self.take(job, result, built)
-
-    def take(self, job: JobView | None, result: Analysis, built: Values | None) -> bool:
-        """Take what a job ``accuracy`` found; False where it is of another build."""
-        if job is None or job.params.get("recipe") != built:
-            return False
-        self.rows = layer_rows(result)
-        self.over = result.over.removeprefix("the ")
-        return True
+        return "The build is running. Its layers are shown here when it is done."
+    return f"Not built yet.\n\n{key_text('app.build')} builds."

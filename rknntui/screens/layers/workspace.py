@@ -1,272 +1,301 @@
-"""Workspace Hybrid: the dtype and range of every layer, with the effect of each change."""
+"""Workspace Layers: the one table of layers, promotion with its effect, detail, search, guide."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
 from textual.app import ComposeResult
-from textual.containers import Container
+from textual.containers import Container, Vertical
 
-from engine.wire.build import ACCURACY, AccuracyParams, Analysis
-from engine.wire.hybrid import (
-    PROPOSE,
-    SEARCH,
-    TABLE,
-    OutputFigure,
-    Proposal,
-    ProposeParams,
-    SearchParams,
-    SearchResult,
-    Table,
-)
-from engine.wire.layers import HYBRID
-from engine.wire.requests import ModelTarget
-from rknntui.keys.actions import key_text
+from engine import Finding, sanitize
+from engine.wire.build import ACCURACY, EXPORT, AccuracyParams, ExportParams
+from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
+from engine.wire.guide import GUIDE, Answer, GuideParams
+from engine.wire.hybrid import PROPOSE, SEARCH, Proposal, ProposeParams, SearchParams, SearchResult
+from engine.wire.layers import LAYER_SETS, LayerFigures, layer_rows
+from engine.wire.model import LAYER, LayerParams
+from engine.wire.table import LOW_DB
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.keys.commandline import command_for, command_with
-from rknntui.links import GoToDtype
+from rknntui.links import GoTo, GoToDeploy, GoToLayer, Link
 from rknntui.screens.base.views import TableWorkspace
-from rknntui.screens.layers import panes
-from rknntui.screens.layers.panes import LayerEdits, LiveEffect, ask_dtype, ask_range
+from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.layers.curve import CURVES, NetworkCurve
+from rknntui.screens.layers.detail import REST_SECONDS, LayerDetail
+from rknntui.screens.layers.edits import LiveEffect, ask_choice
+from rknntui.screens.layers.guide import GuidePane
 from rknntui.screens.layers.search import (
+    ANALYSE_FORM,
     PROPOSE_FORM,
     SEARCH_FORM,
     SearchPane,
     checked_search,
 )
 from rknntui.screens.layers.words import (
-    BuildCost,
-    OwnErrors,
+    edit_values,
     facts,
+    low_sqnr,
+    no_layers,
+    ordered,
     output_lines,
-    row_lines,
-    show_layers,
-    shown_build,
+    promoted_text,
+    set_text,
 )
-from rknntui.widgets.layer_table import LayerTable, LayerView
+from rknntui.session.promotion import LAYERS, RANGES, LayerEdits
+from rknntui.widgets.layer_table import KnownLayersView, LayerTable
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.one_line import FactsLine, ViewBar
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.codec import Values
-    from rknntui.links import Link
+    from textual.timer import Timer
+    from textual.widget import Widget
+
     from rknntui.session.job_view_model import JobView
-    from rknntui.session.messages import (
-        BuildFinished,
-        JobChanged,
-        JobEnded,
-        RecipeChanged,
-        ResultFound,
-    )
+    from rknntui.session.messages import JobChanged, JobEnded, LayersChanged
 
 _ERROR_LINES = 3
-_SEARCHING = ("pause", "keep")
-_EDITS = ("lift", "choose", "range", "propose", "search", "reset", "apply")
+_WIDE, _LOW = 140, 30
+"""Cells from which the detail stands at the right; lines below which it has a few lines only."""
+_AFTER_DONE = 0.1
+"""Seconds after which a proposal is told: behind the notice that its job is done."""
+_MORE_TIME = 1.05
+"""The budget of time that is proposed, over the time of the build."""
+_NEEDS_LAYERS = ("lift", "edit", "propose", "search", "reset", "mark", "mark_shown")
+_AT_LAYER = ("detail", "node", "next_problem", "problem_before", "curve")
 
 
-class Hybrid(TableWorkspace):
-    """The outputs on top, below them the layers, or the search."""
+class Layers(TableWorkspace):
+    """The outputs on top, below them the layers with their detail, or the search, or the guide."""
 
     NAME = "layers"
     HELP = (
-        "{layers.lift} promotes a layer to float16 (else int16), or undoes it; Enter chooses its "
-        "dtype, {layers.range} sets its range. The effect on the outputs is shown at the top, "
-        "simulated. ● marks your changes; “built” shows the result: ✓ applied, ✗ not applied, ~ "
-        "simulated, · not built yet. SQNR dB is cumulative (includes the errors of the layers "
-        "before it); {layers.analyse} measures the isolated error. {layers.mark} marks layers "
-        "(*): the next action applies to all of them. {layers.search} searches for the layers "
-        "that matter most; {layers.pause} pauses it, {layers.keep} stops it and uses the best so "
-        "far, {layers.apply} applies a step of its curve."
+        "{layers.lift} promotes a layer to float16 (else int16), or undoes it; Enter sets dtype "
+        "and range. The effect on the outputs is shown at the top, simulated. ● marks your "
+        "changes; “built” shows the result: ✓ applied, ✗ not applied, ~ simulated, · not built "
+        "yet. {layers.next-view} shows other columns of the same layers: quality, cost, compiled, "
+        "board, all; {layers.run} fills them. SQNR dB is cumulative (includes the errors of the "
+        "layers before it), isol. dB is of the layer alone. {layers.propose} promotes within a "
+        "budget; {layers.search} searches, {layers.guide} is the accuracy guide."
     )
-    FIRST_FOCUS = "#layers"
-    PANES = {"Layers": "hybrid-layers", "Search": "search"}
+    FIRST_FOCUS = "#layers-table"
     DEFAULT_CSS = """
-    Hybrid {
+    Layers {
         & #outputs { height: auto; max-height: 7; padding: 0 1; }
-        & #hybrid-panes { height: 1fr; }
-        & #hybrid-layers, & #search { height: 1fr; }
-        & #search { display: none; }
-        & #row-facts { height: 3; padding: 0 1; border-top: solid $panel; }
+        & #layers-panes, & #layers-body, & #search, & #guide { height: 1fr; }
+        & #layers-left { width: 3fr; height: 1fr; }
+        & #layers-body { layout: horizontal; }
+        & #detail { width: 2fr; height: 1fr; border-left: solid $panel; }
+        &.-stacked #layers-body { layout: vertical; }
+        &.-stacked #layers-left { width: 1fr; }
+        &.-stacked #detail {
+            width: 1fr; height: 15; border-left: none; border-top: solid $panel;
+        }
+        &.-stacked.-few #detail { height: 3; }
+        &.-stacked.-few HistogramChart { display: none; }
+        &.-drilled #layers-left { display: none; }
+        &.-drilled #detail, &.-stacked.-drilled #detail {
+            width: 1fr; height: 1fr; border-left: none; border-top: none;
+        }
+        &.-drilled HistogramChart, &.-stacked.-few.-drilled HistogramChart { display: block; }
     }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._outputs: Sequence[OutputFigure] = ()
         self._wanted = ""  # layer that a link leads to
-        self._cost = BuildCost()
-        self._proposal = ProposeParams()  # as the last one was asked for
-        self._over = ""  # which samples the figures of the build are over
-        self.own = OwnErrors()
+        self._proposal: ProposeParams | None = None  # as the last one was asked for
+        self._analysis = AccuracyParams()
+        self._rest: Timer | None = None
+        self._order = ""
         self.effect = LiveEffect(self, self.draw)
-        self.edits = LayerEdits(self.session, self.draw)
+        self.edits = LayerEdits(self.session)
 
     def compose(self) -> ComposeResult:
-        yield FactsLine(id="hybrid-facts")
+        yield FactsLine(id="layers-facts")
         yield TextRows(id="outputs")
-        yield ViewBar(tuple(self.PANES), id="hybrid-views")
-        with Container(id="hybrid-panes"):
-            table = LayerTable(HYBRID, id="layers", what="hybrid")
-            title = "Layers (SQNR simulated, over the calibration samples)"
-            yield LayerView(title, table, id="hybrid-layers")
+        yield ViewBar((*LAYER_SETS, "Search", "Guide"), id="layers-views")
+        with Container(id="layers-panes"):
+            with Container(id="layers-body"):
+                with Vertical(id="layers-left"):
+                    yield NetworkCurve(id="network")
+                    yield KnownLayersView(self.session.layers, LAYER_SETS["Quality"], id="layers")
+                yield LayerDetail(id="detail")
             yield SearchPane(id="search")
-        yield TextRows(id="row-facts")
+            yield GuidePane(id="guide")
 
     def on_mount(self) -> None:
-        for name in ("outputs", "row-facts"):
-            pane = self.query_one(f"#{name}", TextRows)
-            pane.SHOW_CURSOR = False
-            pane.can_focus = False
+        outputs = self.query_one("#outputs", TextRows)
+        outputs.SHOW_CURSOR = False
+        outputs.can_focus = False
+        self.curve.choose("")
+        self.pane_shown(self.view)
         self.set_interval(1, self._tick)
 
-    table = getters.query_one(LayerTable)
+    layers_view = getters.query_one(KnownLayersView)
+    """The layers with caption and filter."""
+
+    table = getters.query_one("#layers-table", LayerTable)
     """The layers."""
 
-    @property
-    def chosen(self) -> str | None:
-        """The layer under the cursor."""
-        figures = self.table.figures
-        return None if figures is None else figures.id
+    detail = getters.query_one(LayerDetail)
+    """The layer under the cursor."""
+
+    curve = getters.query_one(NetworkCurve)
+    """A figure along the network."""
 
     pane = getters.query_one(SearchPane)
     """The search."""
+
+    guide = getters.query_one(GuidePane)
+    """The guide."""
+
+    @property
+    def chosen(self) -> str:
+        """Id of the layer under the cursor; empty for none."""
+        return self.layers_view.layer_id
 
     @property
     def search(self) -> JobView | None:
         """The search that runs, or the last one."""
         return self.session.newest(SEARCH.name)
 
+    @property
+    def drilled(self) -> bool:
+        """Whether the detail has the table's place."""
+        return self.has_class("-drilled")
+
     # -- the session -----------------------------------------------------------------------------
 
     def update_view(self) -> None:
-        self._read()
-        self._edited()
+        self.effect.edited(self.session.recipe, self.session.built)
+        self.draw()
+        self._find_wanted()
 
-    def on_recipe_changed(self, message: RecipeChanged) -> None:
-        """Something else is asked for: the effect follows."""
+    def _changed(self) -> None:
         if self.shown:
-            self._edited()
+            self.update_view()
+
+    def on_recipe_changed(self) -> None:
+        """Something else is asked for: the effect follows."""
+        self._changed()
 
     def on_model_opened(self) -> None:
-        """Another model has other layers."""
-        self.edits.marked.clear()
-        self._cost.clear()
-        if self.shown:
-            self._read()
+        """Another model has other layers, and another guide."""
+        self.guide.restart()
+        self.detail.forget()
+        self._undrill()
+        self._proposal = None
+        self._changed()
 
-    def on_build_finished(self, message: BuildFinished) -> None:
-        """See what the build made of what was asked."""
-        if self.shown:
-            self._read()
+    def on_build_finished(self) -> None:
+        """What was read of the last build is outdated."""
+        self.detail.forget()
+        self._changed()
+
+    def on_target_changed(self) -> None:
+        """Other figures belong to another chip or board."""
+        self._changed()
+
+    def on_layers_changed(self, message: LayersChanged) -> None:
+        """More is known of the layers, or another view moved the cursor."""
+        if not self.shown:
+            return
+        if message.rows:
+            self._changed()
+        else:
+            self.layers_view.follow()
 
     def on_job_changed(self, message: JobChanged) -> None:
-        """Let the curve grow; say that a first build runs."""
-        if self.shown and not self.edits.rows:
-            self._read()
-        search = self.search
-        if self.shown and search is not None and search.id == message.job:
-            self._show_search()
+        """Let the curve of a search grow; say how far the guide is, that a first build runs."""
+        job = self.session.jobs.get(message.job)
+        if job is not None and job.method == GUIDE.name:
+            self.guide.running(job)
+        elif self.shown and job is self.search:
+            self.pane.show_search(job)
             self.screen.refresh_bindings()
+        elif self.shown and self.session.layers.table is None:
+            self.draw()
 
     def on_job_ended(self, message: JobEnded) -> None:
-        """Take an effect, a proposal or the end of a search."""
+        """Take an effect, a proposal, a step of the guide, or the end of a search."""
         self.effect.ended(message)
         job = self.session.jobs.get(message.job)
-        if isinstance(message.result, Proposal) and not (job and job.background):
-            self._proposed(message.result)
-        elif isinstance(message.result, Analysis):
-            self._analysed(message.job, message.result)
+        if message.method == GUIDE.name:
+            self.guide.running(None)
+        if isinstance(message.result, Answer):
+            self.guide.take(message.result)
+        elif isinstance(message.result, Proposal) and job is not None:
+            if not (job.background or job.params.get("gains")):
+                self._proposed(message.result)
         elif message.method == SEARCH.name:
             result = message.result
             self.pane.found = result if isinstance(result, SearchResult) else None
-            self._show_search()
-        if self.shown:
-            if not self.edits.rows:
-                self._read()
-            self.screen.refresh_bindings()
+            self.pane.show_search(self.search)
+        self._changed()
+        self.screen.refresh_bindings()
 
-    def _show_search(self) -> None:
-        self.pane.show_search(self.search)
+    def _estimate(self) -> None:
+        """Estimate the layers on the target's chip again: it comes by itself after each change."""
 
-    def _analysed(self, job: str, result: Analysis) -> None:
-        """Show the error of each layer alone, which tells better which ones to lift."""
-        if not self.own.take(self.session.jobs.get(job), result, self.edits.table_of):
-            return
-        self.draw()
-        if self.shown:
-            self.table.sort_field("own")
-            self.table.cursor = 0
+        def known(answer: Estimates) -> None:
+            if answer.chips and answer.chips[0].chip == self.session.chip:
+                self.session.layers.fill("estimated", layer_rows(answer.chips[0]))
 
-    def on_result_found(self, message: ResultFound) -> None:
-        """A ranking of an earlier run has the errors of layers alone."""
-        if message.method == ACCURACY.name and self.edits.table_of is not None:
-            self.own.find(self.session, self.edits.table_of)
-            self.draw()
-
-    def _read(self) -> None:
-        """Ask for the layers of the last build, where there is one that is not shown yet."""
-        built, why = shown_build(self.session)
-        if built is None:
-            self.edits.show((), None)
-            self._outputs = ()
-            self.table.set_empty(why)
-            self.draw()
-            return
-        if built is self.edits.table_of:
-            return
-        self.table.set_empty("reading …")
-        self.ask(TABLE, ModelTarget(recipe=built), partial(self._known, built))
-
-    def _known(self, built: Values, table: Table) -> None:
-        self.edits.show(table.rows, built)
-        self.own.find(self.session, self.edits.table_of)
-        self._outputs = table.outputs
-        self._over = table.over.removeprefix("the ")
-        self._cost.take_table(table)
-        self._edited()
-        if self.table.sorted_by in (
-            None,
-            "isolated_sqnr",
-        ):  # a new build has no errors of layers alone yet
-            self.table.sort_field("sqnr")
-            self.table.cursor = 0
-        self._find_wanted()
-
-    def _edited(self) -> None:
-        self.effect.edited(self.session.recipe, self.edits.table_of)
-        self.draw()
+        recipe = dict(self.session.built or self.session.recipe)
+        self.ask(COST_ESTIMATE, EstimateParams(recipe=recipe, chips=(self.session.chip,)), known)
 
     # -- drawing ---------------------------------------------------------------------------------
 
     def draw(self) -> None:
         if not self.is_attached:
             return
-        show_layers(self.table, self.edits, self.effect, self._cost.proposed, self.own.rows)
-        time = self._cost.words(self.effect)
-        top = facts(self.edits, self.effect, self._over, self.own.over, time)
-        self.query_one("#hybrid-facts", FactsLine).show(*top)
-        width = max(20, self.size.width - 3)
-        lines = output_lines(self._outputs, self.effect.outputs, width)
+        session = self.session
+        self.query_one("#layers-facts", FactsLine).show(*facts(self.edits, self.effect, session))
+        self.table.set_empty(no_layers(session))
+        rows, order = ordered(session.layers.rows)
+        first = self.table.cursor == 0 and order != self._order
+        self._order = order
+        asked = edit_values(self.edits, self.effect)
+        self.layers_view.show_known(rows, asked)
+        if first:  # what is most worth a look came to the top
+            self.table.cursor = 0
+        said = set_text(session, self.view)
+        order = order if self.table.sort_column is None else ""
+        self.layers_view.set_title(" · ".join(filter(None, ("Layers", order, said))))
+        self._draw_outputs()
+        self._draw_layer()
+
+    def _draw_outputs(self) -> None:
+        width, table = max(20, self.size.width - 3), self.session.layers.table
+        lines = output_lines(table.outputs if table else (), self.effect.outputs, width)
         error_rows = wrap(f"✗ {self.effect.error}", width) if self.effect.error else []
         lines += [[(row, "bad")] for row in error_rows[:_ERROR_LINES]]
         pane = self.query_one("#outputs", TextRows)
-        pane.display = bool(lines)
+        pane.display = bool(lines) and self.view != "Guide"
         pane.styles.height = len(lines)
         pane.set_lines(lines)
-        self._draw_row()
 
-    @on(Rows.Highlighted, "#layers")
-    def _draw_row(self) -> None:
-        pane = self.query_one("#row-facts", TextRows)
-        pane.display = self.bar.current == "Layers" and self.table.record is not None
-        pane.set_lines(row_lines(self.table, max(20, self.size.width - 3)))
+    @on(Rows.Highlighted, "#layers-table")
+    def _draw_layer(self) -> None:
+        self.curve.show(self.session.layers.rows, self.chosen)
+        if self.drilled and not self.table.total:
+            return
+        self.detail.show_layer(self.table.figures, self.table.record)
+        if self._rest is not None:
+            self._rest.stop()
+        if self.drilled or not self.has_class("-few"):
+            self._rest = self.set_timer(REST_SECONDS, self.detail.read)
 
     def on_resize(self) -> None:
-        """Lines of the new width."""
+        """Detail at the right where there is room, else below, or a few lines of it."""
+        self.set_class(self.size.width < _WIDE, "-stacked")
+        self.set_class(self.app.size.height < _LOW, "-few")
         self.call_after_refresh(self.draw)
 
     def _tick(self) -> None:
@@ -275,99 +304,165 @@ class Hybrid(TableWorkspace):
             self.pane.draw()
 
     def pane_shown(self, view: str) -> None:
-        self._draw_row()
-        if view == "Search":
-            self._show_search()
-        (self.pane.table if view == "Search" else self.table).focus()
+        of_layers = view in LAYER_SETS
+        self.query_one("#layers-body").display = of_layers
+        self.pane.display, self.guide.display = view == "Search", view == "Guide"
+        if of_layers:
+            self.table.use(LAYER_SETS[view])
+        elif view == "Search":
+            self.pane.show_search(self.search)
+        if not self.drilled or not of_layers:
+            tables = {"Search": self.pane.table, "Guide": self.guide.table}
+            shown: Widget = tables.get(view, self.table)
+            if self.shown:
+                shown.focus()
+        self._changed()
 
     # -- actions ---------------------------------------------------------------------------------
 
     def unavailable_reason(self, method: str) -> str:
-        if method in _EDITS and self.session.container is not None:
+        session = self.session
+        if method in (*_NEEDS_LAYERS, "analyse", "export", "run") and session.container is not None:
             return "a container is already built; open its model."
-        if method in _EDITS and method != "apply" and not self.edits.rows:
-            return "there is no build yet ({app.build} builds)."
-        if method in _SEARCHING:
+        if method in (*_NEEDS_LAYERS, "analyse") and session.layers.table is None:
+            return "there is no build whose layers are known ({app.build} builds)."
+        if method in _AT_LAYER and not self.table.total:
+            return "no layers are known ({app.build} builds)."
+        if method == "run":
+            return self._why_not_run()
+        if method in ("pause", "keep"):
             search = self.search
             return "" if search is not None and search.running else "no search is running."
+        if method == "apply" and self.view == "Guide":
+            return "" if self.listed_findings() else "the step has no fix to apply."
         if method == "apply":
             none = "there is no step to apply ({layers.search} searches)."
             return "" if self.pane.point is not None else none
-        if method == "stop":
-            return "" if self.session.running is not None else "no job is running."
-        if method == "build" and not self.session.recipe.get("model"):
+        if method in ("build", "export") and not session.recipe.get("model"):
             return "no model is open ({app.open} opens one)."
-        if (
-            method in ("drill", "node", "cost", "mark", "mark_shown", "analyse")
-            and not self.edits.rows
-        ):
-            return "there is no build yet ({app.build} builds)."
         return super().unavailable_reason(method)
 
+    def _why_not_run(self) -> str:
+        session = self.session
+        if not session.recipe.get("model"):
+            return "no model is open ({app.open} opens one)."
+        if self.view == "Guide":
+            running = session.running
+            if running is not None and running.method == GUIDE.name:
+                return "a step is running."
+            over = "the guide is finished ({layers.reset} restarts it)."
+            return over if self.guide.over else ""
+        if self.view in ("Quality", "All", "Search") and session.layers.table is None:
+            return "there is no build whose layers are known ({app.build} builds)."
+        return ""
+
+    def action_run(self) -> None:
+        """Fill the columns that are shown; search; or run the guide's next step."""
+        view = self.view
+        if view == "Guide":
+            done = self.guide.done
+            params = GuideParams(dict(self.session.recipe), done, device=self.session.board)
+            self.start_job(GUIDE, params, "accuracy guide")
+        elif view == "Search":
+            self.action_search()
+        elif view == "Cost":
+            self._estimate()
+        elif view == "Compiled":
+            self.post_message(GoToDeploy("Compile"))
+        elif view == "Board":
+            self.post_message(GoTo("bench"))
+        else:
+            self._analyse(AccuracyParams())
+
+    def _analyse(self, asked: AccuracyParams) -> None:
+        self._analysis = asked
+        params = replace(asked, recipe=self.session.built)
+        self.start_job(ACCURACY, params, "accuracy of layers")
+        if not self.session.layers.of("proposed"):  # they were stopped, or are switched off
+            gains = ProposeParams(recipe=self.session.built, gains=True)
+            self.workbench.do(self.bridge.submit(PROPOSE, gains, "gains of layers", quiet=True))
+
+    def action_analyse(self) -> None:
+        """Ask for samples, output impact and a folder for snapshots, then compare the layers."""
+        ANALYSE_FORM.ask(self.app, self._analysis, then=self._analyse)
+
     def action_lift(self) -> None:
-        """Lift the chosen layers, or take them back."""
-        self.edits.lift(self.chosen)
+        """Promote the marked layers or this one, or take them back."""
+        if why := self.edits.lift(self.chosen):
+            self.notify(f"Not now: {why}", severity="warning", markup=False)
 
-    @on(Rows.Chosen, "#layers")
-    def action_choose(self) -> None:
-        """Choose among the dtypes that all of the chosen layers have."""
-        ask_dtype(self.app, self.edits, self.edits.chosen(self.chosen))
-
-    def action_range(self) -> None:
-        """Ask for the range of the layer under the cursor."""
-        ask_range(self.app, self.edits, self.table.record)
+    @on(Rows.Chosen, "#layers-table")
+    def action_edit(self) -> None:
+        """Ask for dtype and range of the chosen layers in one form."""
+        if rows := self.edits.chosen(self.chosen):
+            ask_choice(self.app, self.edits, rows)
+        else:
+            why = self.unavailable_reason("edit") or "this layer cannot have another dtype."
+            self.notify(f"Not now: {with_keys(why)}", severity="warning", markup=False)
 
     def action_reset(self) -> None:
-        """Ask for nothing any more."""
+        """Ask for nothing any more; in the guide begin again."""
+        if self.view == "Guide":
+            self.guide.restart()
+            self.screen.refresh_bindings()
+            return
         self.edits.ask_for({}, {})
-        undo = key_text("app.undo")
-        self.notify(f"All overrides are reset. {undo} undoes it.")
+        self.notify(f"All overrides are reset. {key_text('app.undo')} undoes it.")
 
     def action_mark(self) -> None:
         """Mark the layer under the cursor, and go on to the next one."""
-        if self.chosen is not None:
-            self.edits.toggle_marks({self.chosen})
+        if self.chosen:
+            self.session.layers.mark(self.session.layers.marked ^ {self.chosen})
             self.table.action_move(1)
 
     def action_mark_shown(self) -> None:
         """Mark every row that is shown; where all are, none."""
-        self.edits.toggle_marks({record["id"] for record in self.table.records})
-
-    def action_analyse(self) -> None:
-        """Compare every layer with the float graph, alone and with the errors before it."""
-        params = AccuracyParams(recipe=self.edits.table_of)
-        self.start_job(ACCURACY, params, "accuracy of layers")
+        shown = {record["id"] for record in self.table.records if record["id"]}
+        marked = self.session.layers.marked
+        self.session.layers.mark(marked - shown if shown <= marked else marked | shown)
 
     def action_propose(self) -> None:
-        """Ask for a budget of time; then the engine chooses, from the build's errors."""
+        """Ask for a budget of layers and time; then the engine chooses, from the build's errors."""
+        table = self.session.layers.table
+        if self._proposal is None:
+            time = None if table is None or not table.chip else table.time_ms
+            limit = None if time is None else round(_MORE_TIME * time, 3)
+            self._proposal = ProposeParams(budget_ms=limit)
 
         def start(asked: ProposeParams) -> None:
             self._proposal = asked
-            params = replace(asked, recipe=self.edits.table_of)
-            self.start_job(PROPOSE, params, "hybrid proposal")
+            params = replace(asked, recipe=self.session.built)
+            self.start_job(PROPOSE, params, "proposal")
 
         PROPOSE_FORM.ask(self.app, self._proposal, then=start)
 
-    def _proposed(self, proposal: Proposal) -> None:
-        time = self._cost.take_proposal(proposal)
-        if not proposal.layers:
-            self.notify("No layer is proposed: no gain is large enough.", markup=False)
+    def _proposed(self, found: Proposal) -> None:
+        if not found.layers:
+            self.notify("No layer is proposed: no gain is large enough, or none fits the budget.")
             return
-        self.edits.ask_for({**self.edits.layers, **proposal.layers})
+        self.edits.ask_for({**self.edits.layers, **found.layers})
+        self.set_timer(_AFTER_DONE, partial(self._told, found.layers, len(found.ranking)))
+
+    def _told(self, layers: Mapping[str, str], chosen: int) -> None:
+        """Say how many are promoted; the table has them marked."""
         back = f"{key_text('app.undo')} undoes it."
-        self.notify(f"{len(proposal.layers)} layers proposed. {time}{back}", markup=False)
+        self.notify(f"{promoted_text(len(layers), chosen)}; {back}", markup=False)
 
     def action_search(self) -> None:
         """Ask what to search for, then search."""
 
         def start(wanted: SearchParams) -> None:
             self.pane.asked, self.pane.found = wanted, None
-            asked = {n: self.session.recipe.get(n) for n in (panes.LAYERS, panes.RANGES)}
-            recipe = {**(self.edits.table_of or {}), **asked}
-            self.start_job(SEARCH, replace(wanted, recipe=recipe), "hybrid search")
+            asked = {n: self.session.recipe.get(n) for n in (LAYERS, RANGES)}
+            recipe = {**(self.session.built or {}), **asked}
+            self.start_job(SEARCH, replace(wanted, recipe=recipe), "search of layers")
             self.bar.choose("Search")
 
         SEARCH_FORM.ask(self.app, self.pane.asked, then=start, check=checked_search)
+
+    def action_guide(self) -> None:
+        """Show the accuracy guide."""
+        self.bar.choose("Guide")
 
     def action_pause(self) -> None:
         """Let the search wait, or go on."""
@@ -381,46 +476,136 @@ class Hybrid(TableWorkspace):
             self.notify("The search stops with its best result so far.")
 
     def action_apply(self) -> None:
-        """Ask for the layers of the step under the cursor."""
+        """Ask for the layers of the search's step, or apply what the guide's step advises."""
         point = self.pane.point
-        if point is not None:
+        if self.view == "Guide":
+            self.action_apply_remedy()
+        elif point is not None:
             self.edits.ask_for(dict(point.layers))
-            back = f"{key_text('app.undo')} undoes it."
-            self.notify(
-                f"{len(point.layers)} layers are promoted in the recipe. {back}", markup=False
-            )
-            self.bar.choose("Layers")
+            self._told(point.layers, len(point.promoted))
+            self.bar.choose("Quality")
+
+    def listed_findings(self) -> list[Finding]:
+        """What the step of the guide under the cursor advises."""
+        step = self.guide.step if self.view == "Guide" else None
+        if step is None or not step.changes:
+            return []
+        changes = dict(step.changes)
+        return [Finding("guide", "info", step.title, step.verdict, "", step.advice, changes)]
+
+    def action_export(self) -> None:
+        """Ask for a file, and write the build of the recipe as it is now."""
+        session = self.session
+        stem = Path(str(session.recipe_path or session.recipe["model"])).stem
+
+        def start(path: str, force: bool) -> None:
+            recipe = dict(session.recipe)
+            params = ExportParams(recipe=recipe, path=path, format="rknn", force=force)
+            self.start_job(EXPORT, params, f"export {sanitize(Path(path).name, 80)}")
+
+        ask_new_file(self.app, "Export the build to", Path.cwd() / f"{stem}.rknn", start)
+
+    def action_curve(self) -> None:
+        """Show the next curve along the network, then none."""
+        names = ["", *CURVES]
+        now = next((name for name in CURVES if CURVES[name] == self.curve.bands), "")
+        self.curve.choose(names[(names.index(now) + 1) % len(names)])
+        self.draw()
+
+    def action_next_problem(self) -> None:
+        """Go to the next layer with a low SQNR, or whose change is not applied."""
+        self._to_problem(1)
+
+    def action_problem_before(self) -> None:
+        """Go to the one before."""
+        self._to_problem(-1)
+
+    def _to_problem(self, by: int) -> None:
+        low = {row.id for row in self.session.layers.rows if low_sqnr(row) < LOW_DB}
+        bad = low | self.effect.not_applied.keys()
+        records = self.table.records
+        for step in range(1, len(records) + 1):
+            at = (self.table.cursor + by * step) % len(records)
+            if records[at]["id"] in bad:
+                self.table.cursor = at
+                return
+        self.notify(f"No layer that is shown has an SQNR below {LOW_DB:g} dB.")
+
+    # -- one layer -------------------------------------------------------------------------------
+
+    def action_detail(self) -> None:
+        """Show the detail in the table's place, or the table again."""
+        if self.drilled:
+            self._undrill()
+            return
+        self.add_class("-drilled")
+        self.detail.add_class("-drilled")
+        self.detail.facts.can_focus = True
+        self.detail.facts.focus()
+        self.detail.read()
+        self.call_after_refresh(self.detail.draw)
+
+    def _undrill(self) -> None:
+        self.remove_class("-drilled")
+        self.detail.remove_class("-drilled")
+        self.detail.facts.can_focus = False
+        if self.shown:
+            self.table.focus()
+            self.call_after_refresh(self._draw_layer)
+
+    @on(LayerDetail.Wanted)
+    def _read_layer(self, event: LayerDetail.Wanted) -> None:
+        recipe = self.session.built
+        if recipe is None:
+            return
+        params = LayerParams(recipe=recipe, tensor=event.tensor, bins=256)
+        failed = partial(self.detail.failed, event.tensor)
+        self.ask(LAYER, params, self.detail.take, failed=failed)
 
     def linked_layer(self, method: str) -> str:
-        figures = self.table.figures
-        if method == "node" and figures is not None:
-            return "" if figures.choice is None else figures.choice.node
-        return self.chosen or ""
+        figures: LayerFigures | None = self.table.figures
+        if figures is None:
+            return ""
+        return figures.choice.node if figures.choice is not None else figures.id
 
     def arrive(self, link: Link) -> None:
-        if isinstance(link, GoToDtype):
+        if isinstance(link, GoToLayer):
             self._wanted = link.layer
-            self.bar.choose("Layers")
+            self.bar.choose(link.columns.title())
             self._find_wanted()
 
     def _find_wanted(self) -> None:
         """Put the cursor on the layer that a link leads to, once the layers are known."""
-        rows = self.edits.rows
-        if not self._wanted or not rows:
-            return
-        name, self._wanted = self._wanted, ""
-        if not self.table.select_layer(name):
-            self.notify(f"{name} is no quantized layer of this build.", markup=False)
+        if self._wanted and self.table.total:
+            name, self._wanted = self._wanted, ""
+            if not self.layers_view.layer_table.select_layer(name):
+                self.notify(f"{name} is no layer of this build.", markup=False)
 
-    def action_stop(self) -> None:
-        """Back to the layers; a running job is asked about."""
-        if self.session.running is not None:
+    def action_back(self) -> None:
+        """Back to the table; from there stop a running job, after a confirmation."""
+        if self.drilled:
+            self._undrill()
+        elif self.view not in LAYER_SETS:
+            self.bar.choose("Quality")
+        elif self.session.running is not None:
             self.workbench.ask_to_stop(self.session.running)
 
+    # -- copying ---------------------------------------------------------------------------------
+
     def copy_text(self) -> str:
-        return self.record_text()
+        if self.view == "Guide":
+            return self.guide.text()
+        return self.detail.text() if self.drilled else self.record_text()
 
     def command_line(self) -> list[str]:
-        if self.bar.current == "Search":
-            return command_with("hybrid search", self.session, self.pane.asked)
-        return command_for("hybrid table", self.session)
+        session = self.session
+        requests: dict[str, tuple[str, Any]] = {
+            "Search": ("hybrid search", self.pane.asked),
+            "Cost": ("perf estimate", EstimateParams(chips=(session.chip,))),
+            "Quality": ("hybrid table", None),
+            "Guide": ("accuracy --guide", None),
+        }
+        verb, request = requests.get(self.view, ("accuracy", None))
+        if request is None:
+            return command_for(verb, session)
+        return command_with(verb, session, request)

@@ -18,7 +18,7 @@ from engine.wire.flags import Flag
 from engine.wire.record import record
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
-from rknntui.links import GoTo, GoToCost, GoToDtype, GoToNode, GoToOption, RunAction
+from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption, RunAction
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.screens.dialogs.request import Form
@@ -429,9 +429,9 @@ class Overview(Workspace):
             return
         match panel.id:
             case "promote":
-                self.post_message(GoToDtype(panel.item.id))
+                self.post_message(GoToLayer(panel.item.id))
             case "time":
-                self.post_message(GoToCost(panel.item.id or panel.item.name))
+                self.post_message(GoToLayer(panel.item.id or panel.item.name, columns="cost"))
             case "findings":
                 self.action_detail()
             case "builds":

@@ -10,7 +10,7 @@ from engine.wire.board import BOARD_LIVE, LIVE_LOOK, LiveLook
 from engine.wire.build_tables import INPUTS
 from engine.wire.codec import encode
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.screens.accuracy.words import start_folder
+from rknntui.screens.dialogs.picker import start_folder
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 

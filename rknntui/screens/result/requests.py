@@ -17,9 +17,8 @@ from engine.wire.flags import words_of
 from engine.wire.names import ARITHMETICS
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_with
-from rknntui.screens.accuracy.words import start_folder
 from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
-from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.screens.dialogs.picker import PathPicker, start_folder
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values

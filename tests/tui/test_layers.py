@@ -1,4 +1,4 @@
-"""Workspace Hybrid: the plan as data, the live effect, and the whole flow by keys at 80x24."""
+"""Workspace Layers: promotion as data, its live effect, and the whole flow by keys at 80x24."""
 
 from __future__ import annotations
 
@@ -14,35 +14,40 @@ import pytest
 from engine.wire.accuracy import RoundedOutput
 from engine.wire.build_tables import SEARCH_POINTS
 from engine.wire.codec import encode
+from engine.wire.formats import ADDED_BYTES, ADDED_MS
 from engine.wire.hybrid import (
     CurvePoint,
     Effect,
     EffectOutput,
     LayerRow,
     OutputFigure,
+    Ranked,
     RequestCheck,
     SearchParams,
+    Table,
 )
+from engine.wire.layers import by_layer as by_id
+from engine.wire.layers import layers_of
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command, job_flags
-from rknntui.screens.layers.panes import (
-    LiveEffect,
-    by_layer,
-    changes_of,
-    parse_range,
-    toggled,
-    with_dtype,
-    with_integers,
-)
+from rknntui.screens.layers.edits import LayerChoice, LiveEffect
 from rknntui.screens.layers.search import FIRST, _gained, checked_search
-from rknntui.screens.layers.words import edit_values, facts, output_lines
-from rknntui.screens.layers.workspace import Hybrid
+from rknntui.screens.layers.words import (
+    edit_values,
+    facts,
+    ordered,
+    output_lines,
+    promoted_text,
+    time_text,
+)
+from rknntui.screens.layers.workspace import Layers
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded
+from rknntui.session.promotion import by_layer, parse_range, toggled, with_dtype, with_integers
 from rknntui.widgets.charts import CurveChart, Series
 from rknntui.widgets.one_line import fit_facts
 from tests.tui.conftest import residual_model, screen_text, until
-from tests.tui.flow import grey_keys, press_text, read_form, shown, write_recipe
+from tests.tui.flow import grey_keys, press_text, read_form, shown, visited, write_recipe
 
 SIZE = (80, 24)
 
@@ -82,14 +87,6 @@ def test_a_toggle_lifts_what_can_be_lifted_and_takes_it_back() -> None:
 def test_a_dtype_is_asked_for_only_where_the_layer_has_it_and_it_is_not_its_own() -> None:
     assert with_dtype({}, [A, B], "float16") == {"a": "float16"}
     assert with_dtype({"a": "float16", "b": "int16"}, [A, B], "int8") == {}
-
-
-def test_changes_without_entries_leave_the_option_out() -> None:
-    assert changes_of({}) == {"quantized_layers": None}
-    assert changes_of({"a": "int16"}, {}) == {
-        "quantized_layers": {"a": "int16"},
-        "quantized_ranges": None,
-    }
 
 
 @pytest.mark.parametrize(
@@ -153,7 +150,7 @@ def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
     wish = read_form(FIRST, texts)
     assert wish == SearchParams(floor_db=25.0, demote=True, seconds=1.5)
     words = ["--floor", "25", "--demote", "--seconds", "1.5"]
-    assert job_flags("layers.search", encode(wish)) == words
+    assert job_flags("hybrid.search", encode(wish)) == words
     for wrong in ({"budget": "two"}, {"budget": "0"}, {"demote": "perhaps"}, {"seconds": "-1"}):
         with pytest.raises(ValueError, match=r"\.$"):
             read_form(FIRST, {**texts, **wrong})
@@ -163,15 +160,12 @@ def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
 
 def test_a_record_says_what_became_of_what_was_asked() -> None:
     def built(row: LayerRow, asked: str, before: str = "", got: str = "") -> str:
-        return edit_values(
-            row,
-            marked=False,
-            layers={"a": asked} if asked else {},
-            ranges={},
-            built={"a": before} if before else {},
-            got={"a": got} if got else {},
-            not_applied={},
-        )["built"]
+        edits = SimpleNamespace(
+            layers={"a": asked} if asked else {}, ranges={}, built={"a": before} if before else {}
+        )
+        effect = SimpleNamespace(got={"a": got} if got else {}, not_applied={})
+        (figures,) = layers_of("choice", [row])
+        return edit_values(edits, effect)(figures)["built"]
 
     lifted = replace(A, dtype="float16")
     assert built(A, "") == "  int8"
@@ -180,6 +174,28 @@ def test_a_record_says_what_became_of_what_was_asked() -> None:
     assert built(A, "float16") == "· int8", "not built yet"
     assert built(A, "float16", got="float16") == "~ float16"
     assert built(A, "float16", got="int8") == "✗ int8"
+
+
+def test_layers_are_ordered_by_gain_for_their_time_once_gains_are_known() -> None:
+    rows = layers_of("choice", [replace(A, sqnr_db=25.0), B, FLOAT])
+    assert [row.id for row in ordered(rows)[0]] == ["a", "b", "f"]
+    assert ordered(rows)[1] == "by SQNR, worst first"
+
+    def gain(row: LayerRow, gain_db: float, ms: float) -> Ranked:
+        return Ranked(
+            tensor=row.tensor, id=row.id, op="Conv", sources=(), gain_db=gain_db, share=0.1,
+            promote_ms=ms,
+        )  # fmt: skip
+
+    known = layers_of("proposed", [gain(A, 2.0, 2.0), gain(B, 1.0, 0.1)])
+    layers, words = ordered(by_id(rows, known))
+    assert [row.id for row in layers] == ["b", "a", "f"], "b gains less, for far less time"
+    assert words == "by gain per ms"
+
+
+def test_what_is_promoted_is_counted_with_what_goes_along() -> None:
+    assert promoted_text(2, 2) == "2 layers promoted"
+    assert promoted_text(6, 2) == "6 layers promoted, 4 of them to move values"
 
 
 def test_outputs_show_before_after_and_gain() -> None:
@@ -210,11 +226,11 @@ def test_a_curve_grows_from_the_left_and_keeps_its_last_steps_in_view() -> None:
 
 @pytest.mark.parametrize("state", ["", "simulated over 32 samples in 238 ms"])
 def test_the_line_on_top_is_never_cut(state: str) -> None:
-    edits = SimpleNamespace(
-        layers={"a": "int16"}, rows=[1] * 112, ranges={"a": (0, 1)}, marked={"b"}
-    )
-    effect = SimpleNamespace(not_applied={"a": "why not"}, state=state)
-    told = facts(edits, effect, "32 of 100 calibration samples", "1 of 100 calibration samples")
+    edits = SimpleNamespace(layers={"a": "int16"}, rows=[1] * 112, ranges={"a": (0, 1)})
+    effect = SimpleNamespace(not_applied={"a": "why not"}, state=state, times=(4.5, 4.6))
+    table = Table((), (), "32 of 100 calibration samples", chip="rk3588", time_ms=4.5)
+    layers = SimpleNamespace(table=table, marked={"b"})
+    told = facts(edits, effect, SimpleNamespace(layers=layers, stale=True))
     for width, kept in ((78, 3), (118, 4), (198, 6)):
         line = fit_facts(told, width)
         assert not line.endswith("…")
@@ -291,16 +307,19 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
     assert len(asked) == 3
 
 
-async def in_hybrid(pilot) -> Hybrid:
+async def in_layers(pilot) -> Layers:
     app = shown(pilot)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press("4", "b")
-    await until(pilot, lambda: app.session.summary is not None, "a build")
-    await pilot.press("6")
-    await until(pilot, lambda: isinstance(app.workspace, Hybrid), "Hybrid")
-    assert isinstance(app.workspace, Hybrid)
-    await until(pilot, lambda: app.workspace.table.total > 0, "its layers")
-    return app.workspace
+    await pilot.press("b")
+    await until(pilot, lambda: app.session.layers.table is not None, "the layers of a build")
+    workspace = await visited(pilot, Layers)
+    await until(pilot, lambda: workspace.table.total > 0, "its layers")
+    return workspace
+
+
+async def ranked(pilot, workspace: Layers) -> None:
+    await until(pilot, lambda: "by gain" in screen_text(shown(pilot)), "the gains")
+    assert workspace.table.records[0]["gain_db"] > 0
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -310,35 +329,92 @@ async def test_keys_that_work_are_not_grey_once_the_layers_are_there(
 ) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_hybrid(pilot)
+        workspace = await in_layers(pilot)
         assert not workspace.disabled_reason("lift")
         await until(pilot, lambda: not grey_keys(app), "no key is grey")
 
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_a_toggle_shows_its_effect_and_is_taken_back_and_searched_for(
-    demo: Path, tmp_path: Path
-) -> None:
+async def test_a_toggle_shows_its_effect_and_is_taken_back(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_hybrid(pilot)
-        worst = workspace.table.record
-        assert worst["sqnr"] == min(r.sqnr_db for r in workspace.edits.rows if r.sqnr_db)
+        workspace = await in_layers(pilot)
+        await ranked(pilot, workspace)
+        best = workspace.table.record
+        assert workspace.table.cursor == 0
         await pilot.press("space")
-        assert app.session.recipe["quantized_layers"] == {worst["id"]: "float16"}
+        assert app.session.recipe["quantized_layers"] == {best["id"]: "float16"}
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
         seen = workspace.effect.outputs["logits"]
         assert seen.sqnr_db > seen.before_db
-        assert "~ float16" in screen_text(app)
+        assert workspace.table.record["built"] == "~ float16"
         await pilot.press("u")
         assert "quantized_layers" not in app.session.recipe
         await pilot.press("ctrl+r")
-        assert app.session.recipe["quantized_layers"] == {worst["id"]: "float16"}
+        assert app.session.recipe["quantized_layers"] == {best["id"]: "float16"}
         assert "simulated over" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui hybrid table ")
-        assert f"--quantized-layers {worst['id']}=float16" in app.clipboard.replace("'", "")
+        assert f"--quantized-layers {best['id']}=float16" in app.clipboard.replace("'", "")
+
+
+async def promote_two_and_export(pilot, workspace: Layers, path: Path) -> None:
+    """Task (b): the two layers with the best gain within 5 % of time, exported: with the key of
+    Layers six keys.
+    """
+    app = shown(pilot)
+    await pilot.press("p", "2", "enter")
+    await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "the promotion")
+    assert len(app.session.recipe["quantized_layers"]) == 2
+    await until(pilot, lambda: "2 layers promoted" in screen_text(app), "which ones")
+    await until(pilot, lambda: workspace.effect.outputs, "the effect")
+    before, after = workspace.effect.times or (None, None)
+    if before is not None and after is not None:
+        assert before < after <= 1.05 * before
+    await pilot.press("x")
+    await until(pilot, lambda: type(app.screen).__name__ == "PathPicker", "the file")
+    await pilot.press("enter")
+    await until(pilot, path.is_file, "the export")
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_the_two_best_layers_are_promoted_and_exported_with_six_keys(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await in_layers(pilot)
+        await promote_two_and_export(pilot, workspace, tmp_path / "demo.rknn")
+
+
+@pytest.mark.long
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_the_two_best_layers_of_rfb_320_are_promoted_with_six_keys(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = zoo / "onnx" / "version-RFB-320_without_postprocessing.onnx"
+    (tmp_path / "dataset.txt").write_text(
+        "\n".join(str(p) for p in sorted((zoo / "images" / "coco").glob("*.jpg"))[:4]) + "\n",
+        encoding="utf-8",
+    )
+    recipe = tmp_path / "rfb.yaml"
+    recipe.write_text(
+        f"version: 1\nsource: {{model: {model}}}\ndataset: {{dataset: dataset.txt}}\n"
+        "preprocess: {mean_values: [[127, 127, 127]], std_values: [[128, 128, 128]]}\n"
+        "target: {target_platform: rk3588}\n",
+        encoding="utf-8",
+    )
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await in_layers(pilot)
+        await ranked(pilot, workspace)
+        assert "by gain per ms" in screen_text(app)
+        await promote_two_and_export(pilot, workspace, tmp_path / "rfb.rknn")
 
 
 @pytest.mark.long
@@ -357,7 +433,7 @@ async def test_a_search_is_paused_and_ended_with_its_best(tmp_path: Path) -> Non
     )
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_hybrid(pilot)
+        workspace = await in_layers(pilot)
         await pilot.press("f", "down")
         await press_text(pilot, "999")
         await pilot.press("enter")
@@ -379,7 +455,8 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
 ) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_hybrid(pilot)
+        workspace = await in_layers(pilot)
+        await ranked(pilot, workspace)
         await pilot.press("p", "enter")
         await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "a proposal")
         await pilot.press("R")
@@ -394,10 +471,10 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
         assert app.clipboard.startswith("rknntui hybrid search ")
         await pilot.press("G", "a")
         asked = app.session.recipe["quantized_layers"]
-        assert len(asked) >= 2
+        assert len(asked) == 2, "a budget counts what is promoted"
         await pilot.press("b")
         await until(pilot, lambda: app.session.built == app.session.recipe, "the build of it")
-        await pilot.press("6")
+        await pilot.press("3")
         await until(pilot, lambda: workspace.edits.built == asked, "its layers")
         built = {r["id"]: r["built"] for r in workspace.table.records}
         assert {built[layer] for layer in asked} == {"✓ float16"}
@@ -411,29 +488,57 @@ async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
 ) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_hybrid(pilot)
+        workspace = await in_layers(pilot)
+        await ranked(pilot, workspace)
         await pilot.press("slash")
         await press_text(pilot, "stage1")
-        await pilot.press("enter", "M")
-        marked = set(workspace.edits.marked)
+        await pilot.press("enter", "asterisk")
+        marked = set(app.session.layers.marked)
         assert len(marked) == len(workspace.table.records) > 2
         await pilot.press("enter")
-        await until(pilot, lambda: type(app.screen).__name__ == "ChoiceDialog", "the dtypes")
-        choices = app.screen._choices
-        await pilot.press(*["down"] * choices.index("int16"), "enter")
+        await until(pilot, lambda: type(app.screen).__name__ == "RequestDialog", "the form")
+        await press_text(pilot, "int16")
+        await pilot.press("enter")
         await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "the change")
         assert set(app.session.recipe["quantized_layers"]) == marked
         assert set(app.session.recipe["quantized_layers"].values()) == {"int16"}
+        assert not app.session.layers.marked
         await pilot.press("u", "slash", "escape")
         await until(pilot, lambda: not workspace.table.filter_text, "all layers")
         workspace.table.select_record("op", "Gemm")
         layer = workspace.table.record["id"]
-        await pilot.press("e")
-        await until(pilot, lambda: type(app.screen).__name__ == "PromptDialog", "the range")
-        await pilot.press("end", "ctrl+u")
+        await pilot.press("e", "down")
+        await press_text(pilot, "2 -2")
+        await pilot.press("enter")
+        await until(pilot, lambda: "minimum of a range is below" in screen_text(app), "why not")
+        await pilot.press(*["backspace"] * 4)
         await press_text(pilot, "-2 2")
         await pilot.press("enter")
+        await until(pilot, lambda: "quantized_ranges" in app.session.recipe, "the range")
         assert app.session.recipe["quantized_ranges"] == {layer: [-2.0, 2.0]}
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
         seen = workspace.effect.outputs["logits"]
         assert seen.sqnr_db < seen.before_db, "it cuts the logits off"
+
+
+def test_a_form_of_a_layer_has_its_dtype_and_its_range() -> None:
+    asked = read_form(LayerChoice("int8"), {"dtype": "int16", "reach": "-1, 6"})
+    assert asked == LayerChoice("int16", [-1.0, 6.0])
+    assert read_form(asked, {"reach": ""}) == LayerChoice("int16")
+
+
+def test_a_budget_of_time_is_asked_for() -> None:
+    asked = read_form(SearchParams(dtype="float16"), {"budget_ms": "4.5"})
+    assert asked.budget_ms == 4.5
+    assert job_flags("hybrid.search", encode(asked)) == ["--budget-ms", "4.5", "--dtype", "float16"]
+    for wrong in ("4 ms", "0"):
+        with pytest.raises(ValueError, match="budget ms: a number above 0"):
+            read_form(SearchParams(), {"budget_ms": wrong})
+
+
+def test_costs_as_texts() -> None:
+    assert [ADDED_MS.text(value) for value in (0.1234, -0.05, 1e-9)] == ["+0.1234", "-0.0500", "0"]
+    assert [ADDED_BYTES.text(value) for value in (2048, -1, 0)] == ["+2.00 KiB", "-1 B", "0"]
+    assert time_text(4.5, 4.6, "rk3588") == "est. 4.500 → 4.600 ms (+2.2 %) on rk3588"
+    assert time_text(None, 4.6, "rk3588") == "est. 4.600 ms on rk3588"
+    assert time_text(4.5, None, "rk3588") == time_text(4.5, 4.6, "") == ""

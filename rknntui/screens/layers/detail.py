@@ -1,0 +1,310 @@
+"""Detail of the layer under the cursor: what is known of it, why its error is large, histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from textual import getters
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from engine import sanitize, sqnr_rank, sqnr_text
+from engine.wire.formats import (
+    ADDED_BYTES,
+    ADDED_MS,
+    COSINE,
+    DECIBEL,
+    FIGURE,
+    MILLISECONDS,
+    PERCENT,
+)
+from engine.wire.model import LayerSpread
+from engine.wire.table import LOW_DB, SIMILARITY
+from rknntui.widgets.charts import Histogram, HistogramChart, bars
+from rknntui.widgets.line_list import TextRows
+from rknntui.widgets.records import name_text
+from rknntui.widgets.strips import shorten
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from engine.wire.accuracy import RoundedLayer
+    from engine.wire.hybrid import LayerRow
+    from engine.wire.layers import LayerFigures
+    from rknntui.widgets.strips import Line
+
+REST_SECONDS = 0.4
+"""So long the cursor rests on a layer before its values are read."""
+_INHERITED = 0.5
+"""Share of its error below which a layer has most of it from the layers before."""
+_NARROW = 0.1
+"""Share of the widest channel's reach below which a channel uses little of the range."""
+_MUCH_CLIPPED = 0.001
+
+
+def decibel_text(value: float | None, *, unit: bool = False) -> str:
+    """An SQNR; a low one has a mark, so that it is seen without colours."""
+    return f"{'!' if sqnr_rank(value) < LOW_DB else ''}{sqnr_text(value, unit=unit)}"
+
+
+def held(layer: LayerSpread) -> tuple[float, float] | None:
+    """From where to where the integers reach, over all channels; None where they have no range."""
+    quant = layer.quant
+    lows = [low for low in (quant and quant.minimum) or () if low is not None]
+    highs = [high for high in (quant and quant.maximum) or () if high is not None]
+    return (min(lows), max(highs)) if lows and highs else None
+
+
+def clipped(layer: LayerSpread) -> float | None:
+    """Share of the reference values outside the integer range, from the histogram (0..1)."""
+    reach, counts = held(layer), layer.golden
+    if reach is None or not sum(counts):
+        return None
+    low, high = reach
+    step = (layer.high - layer.low) / len(counts)
+    slack = step  # a bin that holds the limit counts as inside
+    outside = 0
+    for index, count in enumerate(counts):
+        left = layer.low + index * step
+        if left + step < low - slack or left > high + slack:
+            outside += count
+    return outside / sum(counts)
+
+
+def reasons(row: LayerFigures | None, spread: LayerSpread) -> list[str]:
+    """Why the error of a layer is as large as it is; nothing where nothing stands out."""
+    found = []
+    error = None if row is None else row.error
+    if error is not None and error.added_share is not None and error.added_share < _INHERITED:
+        share = PERCENT.text(1 - error.added_share)
+        found.append(f"{share} % of its error comes from the layers before")
+    share_out = clipped(spread)
+    if share_out is not None and share_out > _MUCH_CLIPPED:
+        found.append(f"{PERCENT.text(share_out)} % of its values are clipped")
+    widest = max(spread.channels, default=0.0)
+    narrow = sum(reach < _NARROW * widest for reach in spread.channels)
+    if narrow:
+        many = f"{narrow} of {len(spread.channels)} channels"
+        found.append(f"{many} use less than {PERCENT.text(_NARROW)} % of the range")
+    return found
+
+
+def layer_lines(
+    row: LayerFigures | None,
+    record: Mapping[str, Any] | None,
+    spread: LayerSpread | str | None,
+    width: int,
+) -> list[Line]:
+    """What is known of the layer under the cursor.
+
+    Args:
+        row: of the table; None where there is none.
+        record: its record, with what is asked for it.
+        spread: its values once they are read, or why they cannot be.
+        width: cells.
+    """
+    if row is None or record is None:
+        return []
+    tensor, source = row.first("tensor") or "", ", ".join(row.first("sources") or ())
+    further = f" · from {name_text(source)}" if source not in ("", row.name) else ""
+    further += f" · tensor {name_text(tensor)}" if tensor not in ("", row.name) else ""
+    name = shorten(name_text(row.name), max(12, width // 2))
+    op = f"  {name_text(row.first('op') or '')}"
+    head: Line = [(name, "accent"), (op, "dim")]
+    head.append((shorten(further, max(0, width - len(name) - len(op))), "dim"))
+    lines: list[Line] = [head]
+    if record.get("unmet"):
+        lines.append([(f"✗ not applied: {name_text(record['unmet'])}", "bad")])
+    if isinstance(spread, LayerSpread):
+        if why := reasons(row, spread):
+            lines += [[(text, "warn")] for text in wrap(f"! {', '.join(why)}", width)]
+        if spread.channels and len(spread.channels) > 1:
+            lines.append(_channels_line(spread.channels, width))
+    parts = [] if row.choice is None else _choice_texts(row.choice, record)
+    lines += [
+        [(text, "")] for text in wrap(" · ".join(filter(None, (*parts, _ranked(row)))), width)
+    ]
+    if isinstance(spread, str):
+        lines += [[(text, "bad")] for text in wrap(f"✗ {sanitize(spread)}", width)]
+    elif spread is not None:
+        lines += [[(text, "")] for text in wrap(_measured(spread), width)]
+    return lines
+
+
+def _channels_line(channels: tuple[float, ...], width: int) -> Line:
+    """The reach of each channel as a block, the widest one full; neighbours share one."""
+    title = f"{len(channels)} channels "
+    room = max(8, width - len(title))
+    step = -(-len(channels) // room)
+    groups = [max(channels[at : at + step]) for at in range(0, len(channels), step)]
+    return [(title, "dim"), (bars(groups, 1, max(groups))[0], "accent")]
+
+
+def _choice_texts(choice: LayerRow, record: Mapping[str, Any]) -> list[str]:
+    """What a layer costs, may be, and what became of its range."""
+    parts = []
+    if choice.time_ms is not None:
+        text = f"est. {MILLISECONDS.text(choice.time_ms)} ms on {choice.target}"
+        if choice.promote_ms is not None and choice.promote_bytes is not None:
+            more = (
+                f"{ADDED_MS.text(choice.promote_ms)} ms, {ADDED_BYTES.text(choice.promote_bytes)}"
+            )
+            text += f", promoted {more}"
+        parts.append(text)
+    parts.append(f"can be {', '.join(choice.choices)}")
+    if choice.observed_minimum is not None and choice.observed_maximum is not None:
+        seen = f"{FIGURE.text(choice.observed_minimum)} to {FIGURE.text(choice.observed_maximum)}"
+        parts.append(f"observed range {seen}")
+    built = record.get("built_range")
+    if built is not None and None not in built:
+        low, high = built
+        parts.append(f"● range requested; the build has {FIGURE.text(low)} to {FIGURE.text(high)}")
+    return parts
+
+
+def _rounded(moved: RoundedLayer) -> str:
+    """How far other roundings move a layer."""
+    if not moved.moved:
+        return "other roundings do not move it"
+    text = f"other roundings move {PERCENT.text(moved.moved)} % of its values"
+    text += f", {decibel_text(moved.rounding_db, unit=True)}"
+    grown = moved.amplified_db or 0.0
+    return text + (f", {DECIBEL.text(grown)} dB more than its inputs" if grown > 0 else "")
+
+
+def _ranked(row: LayerFigures) -> str:
+    error, parts = row.error, []
+    if error is None:
+        return ""
+    if error.cumulative is not None:
+        parts.append(f"SQNR {decibel_text(error.sqnr, unit=True)}")
+    if error.isolated is not None:
+        parts.append(f"isolated {decibel_text(error.isolated_sqnr, unit=True)}")
+    parts += [
+        f"{word} cosine {SIMILARITY.text(distance.cosine)}"
+        for distance, word in ((error.cumulative, "cumulative"), (error.isolated, "isolated"))
+        if distance is not None and distance.cosine is not None
+    ]
+    if error.added_share is not None:
+        parts.append(f"{PERCENT.text(error.added_share)} % of the error is introduced here")
+    lost = error.saturation
+    if lost is not None and (lost.low or lost.high):
+        parts.append(f"{PERCENT.text(lost.low)} % clipped below, {PERCENT.text(lost.high)} % above")
+    if error.output_impact is not None:
+        parts.append(f"output impact {PERCENT.text(error.output_impact)} %")
+    if row.rounding is not None:
+        parts.append(_rounded(row.rounding))
+    return " · ".join(parts) or "fused into the next layer"
+
+
+def _measured(layer: LayerSpread) -> str:
+    cosine = "" if layer.cosine is None else f", cosine {COSINE.text(layer.cosine)}"
+    parts = [f"over {layer.samples} samples: SQNR {sqnr_text(layer.sqnr_db)}{cosine} (simulated)"]
+    low, high = layer.range
+    if low is not None and high is not None:
+        parts.append(f"float values {FIGURE.text(low)} to {FIGURE.text(high)}")
+    if layer.quant is not None:
+        text, scale = layer.quant.dtype, layer.quant.scale
+        if len(scale) == 1 and scale[0] is not None:
+            text += f", scale {FIGURE.text(scale[0])}, zero point {layer.quant.zero_point[0]}"
+        parts.append(text)
+    if (reach := held(layer)) is not None:
+        parts.append(f"integer range {FIGURE.text(reach[0])} to {FIGURE.text(reach[1])}")
+    share = clipped(layer)
+    if share is not None:
+        parts.append(f"about {PERCENT.text(share)} % of them clipped" if share else "no clipping")
+    return " · ".join(parts)
+
+
+class LayerDetail(Vertical):
+    """What is known of the layer under the cursor, and the histograms of its values.
+
+    It stands beside the table; where there is no room, in its place (``drilled``).
+    """
+
+    @dataclass(eq=False)
+    class Wanted(Message):
+        """The values of a tensor are to be read: :meth:`take` or :meth:`failed`."""
+
+        tensor: str
+
+    DEFAULT_CSS = """
+    LayerDetail {
+        padding: 0 1;
+        & TextRows { height: auto; max-height: 9; }
+        &.-drilled TextRows { max-height: 12; }
+    }
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._row: LayerFigures | None = None
+        self._record: Mapping[str, Any] | None = None
+        self._known: dict[str, LayerSpread | str] = {}
+
+    def compose(self) -> ComposeResult:
+        yield TextRows(id="layer-facts")
+        yield HistogramChart(id="chart")
+
+    facts = getters.query_one(TextRows)
+    """The lines above the histograms."""
+
+    chart = getters.query_one(HistogramChart)
+    """The histograms."""
+
+    def on_mount(self) -> None:
+        self.facts.SHOW_CURSOR = False
+        self.facts.can_focus = False
+
+    @property
+    def tensor(self) -> str:
+        """Of the layer that is shown; empty for none."""
+        return "" if self._row is None else self._row.first("tensor") or ""
+
+    def show_layer(self, row: LayerFigures | None, record: Mapping[str, Any] | None) -> None:
+        """Show a layer of the table, by its row and its record."""
+        self._row, self._record = row, record
+        self.draw()
+
+    def read(self) -> None:
+        """Ask for the values of the layer that is shown, where they are not known."""
+        if self.tensor and self.tensor not in self._known:
+            self.post_message(self.Wanted(self.tensor))
+
+    def forget(self) -> None:
+        """What was read is of another build."""
+        self._known.clear()
+
+    def take(self, layer: LayerSpread) -> None:
+        """Show the values of a tensor."""
+        self._known[layer.tensor] = self._known[layer.layer] = layer
+        self.draw()
+
+    def failed(self, tensor: str, error: Exception) -> None:
+        """Say why there are no values of a tensor."""
+        what, remedy = getattr(error, "what", str(error)), getattr(error, "remedy", "")
+        self._known[tensor] = f"{what} {remedy}".strip()
+        self.draw()
+
+    def draw(self) -> None:
+        """Show what is known, in the width of now."""
+        if not self.is_attached or not self.display:
+            return
+        known = self._known.get(self.tensor)
+        width = max(20, self.size.width - 4)
+        self.facts.set_lines(layer_lines(self._row, self._record, known, width))
+        if not isinstance(known, LayerSpread):
+            waits = "reading the calibration samples …" if self.tensor and known is None else ""
+            self.chart.show((), said=waits)
+            return
+        low, high = known.low, known.high
+        golden = Histogram("reference (float)", low, high, known.golden, "good")
+        simulated = Histogram("simulated", low, high, known.simulated, "accent")
+        self.chart.show((golden, simulated), held(known))
+
+    def text(self) -> str:
+        """Facts and histograms as text."""
+        lines = ["".join(t for t, _ in line) for line in self.chart.lines()]
+        return "\n".join([self.facts.text(), *lines])

@@ -1,0 +1,212 @@
+"""The effect of what the recipe asks of layers, simulated at once, and the form that asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from engine import sanitize
+from engine.wire.flags import Flag
+from engine.wire.formats import DURATION, FIGURE
+from rknntui.screens.dialogs.request import Form
+from rknntui.session.promotion import (
+    LAYERS,
+    RANGES,
+    base_dtype,
+    layers_of,
+    parse_range,
+    ranges_of,
+    with_dtype,
+)
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.timer import Timer
+
+    from engine.wire.codec import Values
+    from engine.wire.hybrid import Effect, EffectOutput, EffectParams, LayerRow
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.session.messages import JobEnded
+    from rknntui.session.promotion import LayerEdits
+
+_REST_SECONDS = 0.35
+"""So long after the last edit the effect is computed: several toggles in a row are one."""
+
+_KEPT = 100
+"""Effects that are remembered, so that undo shows its figures at once."""
+
+
+class LiveEffect:
+    """Runs ``hybrid.effect`` for what a recipe asks beyond its build, one job at a time.
+
+    Args:
+        workspace: whose jobs they are.
+        changed: called when there is something else to show.
+
+    Attributes:
+        error: why the edits as they are now cannot be simulated; empty where nothing is known.
+    """
+
+    def __init__(self, workspace: Workspace, changed: Callable[[], None]) -> None:
+        self._workspace = workspace
+        self._changed = changed
+        self._timer: Timer | None = None
+        self._known: dict[str, Effect] = {}
+        self._wanted = ""
+        self._job = ""
+        self._job_key = ""
+        self._params: EffectParams | None = None
+        self.error = ""
+
+    @property
+    def outputs(self) -> dict[str, EffectOutput]:
+        """Name -> output, with the edits as they are now, if known."""
+        known = self._known.get(self._wanted)
+        return {} if known is None else {output.name: output for output in known.outputs}
+
+    @property
+    def times(self) -> tuple[float | None, float | None] | None:
+        """Of an inference in ms, as built and with the choice, estimated; None before an effect."""
+        known = self._known.get(self._wanted)
+        return None if known is None else (known.time_before_ms, known.time_ms)
+
+    @property
+    def got(self) -> dict[str, str]:
+        """Layer -> dtype that a build of the edits as they are now would have, if known."""
+        known = self._known.get(self._wanted)
+        asked = () if known is None else known.honoured
+        return {one.layer: one.got for one in asked if one.kind == "dtype"}
+
+    @property
+    def not_applied(self) -> dict[str, str]:
+        """Layer -> why a build would not have what is asked for it."""
+        known = self._known.get(self._wanted)
+        asked = () if known is None else known.honoured
+        return {one.layer: one.why or f"it becomes {one.got}" for one in asked if not one.ok}
+
+    @property
+    def state(self) -> str:
+        """A few words about how far it is."""
+        if not self._wanted:
+            return ""
+        if self.error:
+            return "✗ cannot be simulated"
+        known = self._known.get(self._wanted)
+        if known is None:
+            return "▶ computing the effect …"
+        many = "s" if known.samples != 1 else ""
+        return f"simulated over {known.samples} sample{many} in {_duration(known.seconds)}"
+
+    def edited(self, recipe: Values, built: Values | None) -> None:
+        """The recipe asks for something else, or there is another build."""
+        layers, ranges = layers_of(recipe), ranges_of(recipe)
+        key = ""
+        if built is not None and (layers, ranges) != (layers_of(built), ranges_of(built)):
+            base = {k: v for k, v in built.items() if k not in (LAYERS, RANGES)}
+            key = json.dumps([base, layers, ranges], sort_keys=True)
+        if key == self._wanted:
+            return
+        self._wanted, self.error = key, ""
+        if self._timer is not None:
+            self._timer.stop()
+        if key and key not in self._known:
+            from engine.wire.hybrid import EffectParams
+
+            pairs = {name: (low, high) for name, (low, high) in ranges.items()}
+            params = EffectParams(recipe=built, layers=layers, ranges=pairs, rounding=False)
+            self._params = params
+            ask = self._workspace.set_timer
+            self._timer = ask(_REST_SECONDS, lambda: self._start(key, params))
+        self._changed()
+
+    def _start(self, key: str, params: EffectParams) -> None:
+        from engine.wire.hybrid import EFFECT
+
+        if key != self._wanted:
+            return
+        bridge = self._workspace.bridge
+        if self._job:
+            bridge.discard(self._job)
+
+        async def submit() -> None:
+            view = await bridge.submit(EFFECT, params, "hybrid effect", quiet=True)
+            self._job, self._job_key = view.id, key
+
+        self._workspace.workbench.do(submit())
+
+    def ended(self, message: JobEnded) -> None:
+        """A job of the session ended; take it where it is ours."""
+        from engine.wire.hybrid import Effect
+
+        if message.job != self._job:
+            return
+        self._job = ""
+        if isinstance(message.result, Effect):
+            self._known[self._job_key] = message.result
+            for old in list(self._known)[:-_KEPT]:
+                del self._known[old]
+            if self._job_key == self._wanted and self._params and not self._params.rounding:
+                # what takes several runs comes behind what is seen at once
+                self._params = replace(self._params, rounding=True)
+                self._start(self._job_key, self._params)
+        elif self._job_key in self._known:
+            pass  # the figures that are seen at once stay
+        elif self._job_key == self._wanted:
+            error = message.error or {}
+            said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
+            self.error = sanitize(said.strip(), 300)
+        self._changed()
+
+
+def _duration(seconds: float) -> str:
+    return DURATION.text(seconds) if seconds >= 1 else f"{round(1000 * seconds)} ms"
+
+
+@dataclass(frozen=True)
+class LayerChoice:
+    """What is asked of a layer, or of several."""
+
+    dtype: Annotated[str, Flag(help="The dtype that it computes in.")]
+    reach: Annotated[
+        list[float] | None,
+        Flag(
+            name="--range",
+            help="Minimum and maximum of its integers; empty: as calibrated.",
+            metavar="LOW HIGH",
+            read=parse_range,
+            write=lambda pair: f"{FIGURE.text(pair[0])} {FIGURE.text(pair[1])}",
+        ),
+    ] = None
+
+
+FORM = Form("Layer", (LayerChoice,))
+
+
+def ask_choice(app: App[None], edits: LayerEdits, rows: Sequence[LayerRow]) -> None:
+    """Ask for the dtype of these layers, and for the range of a single one."""
+    dtypes = [d for d in rows[0].choices if all(d in row.choices for row in rows)]
+    base = base_dtype(rows[0])
+    if base not in dtypes:
+        dtypes.insert(0, base)
+    one = rows[0] if len(rows) == 1 else None
+    ranges = edits.ranges
+    now = LayerChoice(edits.layers.get(rows[0].id, base), ranges.get(one.id) if one else None)
+
+    def check(asked: LayerChoice) -> LayerChoice:
+        if asked.reach is not None and one is None:
+            raise ValueError("A range is of one layer: take the marks away first.")
+        if asked.reach is not None and asked.dtype.startswith("float"):
+            raise ValueError(f"{asked.dtype} has no range: leave it empty.")
+        return asked
+
+    def take(asked: LayerChoice) -> None:
+        if one is not None:
+            ranges.pop(one.id, None)
+            if asked.reach is not None:
+                ranges[one.id] = asked.reach
+        edits.ask_for(with_dtype(edits.layers, rows, asked.dtype), ranges)
+
+    title = f"{len(rows)} layers" if one is None else sanitize(one.id, 40)
+    FORM.ask(app, now, then=take, check=check, choices={"dtype": dtypes}, title=title)

@@ -1,0 +1,173 @@
+"""The accuracy guide as a list: each step with what it found, what that means and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import getters, on
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.widgets import Static
+
+from engine import sanitize
+from engine.wire.formats import PROGRESS
+from engine.wire.guide import Step
+from engine.wire.project_tables import STEPS, verdict_sign, verdict_word
+from rknntui.keys.actions import key_text, with_keys
+from rknntui.widgets.line_list import Rows, TextRows
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from engine.wire.guide import Answer, NextStep
+    from rknntui.session.job_view_model import JobView
+    from rknntui.widgets.strips import Line
+
+_NO_STEPS = (
+    "The guide has not started.\n\n"
+    "{layers.run} runs its first step. It follows the vendor's debugging procedure: first "
+    "the float model, then calibration, ranges and single layers; each step says what it found and "
+    "what to try."
+)
+
+
+def step_lines(step: Step, width: int) -> list[Line]:
+    """Everything about one step: what was done, found, what it means, what to do."""
+
+    def text(value: str, style: str = "") -> list[Line]:
+        return [[(row, style)] for row in wrap(sanitize(value), max(16, width))]
+
+    sign, style = verdict_sign(step.verdict)
+    lines: list[Line] = [*text(step.title, "head"), *text(step.did, "dim")]
+    if step.found:
+        lines.append([])
+    room = max((len(fact.label) for fact in step.found), default=0)
+    room = min(room, max(12, width // 2))
+    for fact in step.found:
+        mark, how = verdict_sign(fact.verdict)
+        label = sanitize(fact.label, 200)
+        rows = wrap(sanitize(fact.value), max(12, width - room - 4)) or [""]
+        first = label if len(label) <= room else f"{label[: room - 1]}…"
+        lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how)])
+        lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]
+    lines += [[], [(f"{sign} {verdict_word(step.verdict)}", style)], *text(step.advice)]
+    if step.changes:
+        from rknntui.screens.dialogs.dialogs import changed_names
+
+        key = key_text("layers.apply")
+        lines += text(f"{key} sets {changed_names(step.changes)}", "accent")
+    return lines
+
+
+class GuidePane(Vertical):
+    """The steps so far, the one under the cursor beside or below them, the next one on top."""
+
+    DEFAULT_CSS = """
+    GuidePane {
+        height: 1fr;
+        & #guide-next { height: auto; max-height: 3; padding: 0 1; }
+        & #guide-body { layout: horizontal; height: 1fr; }
+        & RecordView { width: 2fr; }
+        & #guide-step { width: 3fr; height: 1fr; padding: 0 1; border-left: solid $panel; }
+        &.-stacked #guide-body { layout: vertical; }
+        &.-stacked RecordView { width: 1fr; height: 2fr; }
+        &.-stacked #guide-step {
+            width: 1fr; height: 3fr; border-left: none; border-top: solid $panel;
+        }
+    }
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self.steps: list[Step] = []
+        self.following: NextStep | None = None
+        self._job: JobView | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="guide-next", markup=False)
+        with Container(id="guide-body"):
+            table = RecordTable[Step](STEPS, id="steps", what="guide", empty=with_keys(_NO_STEPS))
+            yield RecordView("Steps (simulated)", table)
+            yield TextRows(id="guide-step")
+
+    def on_mount(self) -> None:
+        self.query_one("#guide-step", TextRows).SHOW_CURSOR = False
+        self.draw()
+
+    def on_resize(self) -> None:
+        """Side by side where there is room for both."""
+        self.set_class(self.size.width < 110, "-stacked")
+        self.call_after_refresh(self.draw_step)
+
+    table = getters.query_one("#steps", RecordTable)
+    """The steps."""
+
+    @property
+    def step(self) -> Step | None:
+        """The step under the cursor."""
+        return self.table.record
+
+    @property
+    def over(self) -> bool:
+        """Whether there is no step left."""
+        return bool(self.steps) and self.following is None
+
+    @property
+    def done(self) -> tuple[str, ...]:
+        """The steps that ran, as the job is told."""
+        return tuple(step.id for step in self.steps)
+
+    def restart(self) -> None:
+        """Forget the steps: they are of another model."""
+        self.steps, self.following = [], None
+        self.draw()
+
+    def take(self, answer: Answer) -> None:
+        """Add what the job ``guide`` did, and what it would do next."""
+        if answer.step is not None:
+            self.steps.append(answer.step)
+        self.following = answer.next
+        self.draw()
+        self.table.cursor = self.table.row_count - 1
+        self.draw_step()
+
+    def running(self, job: JobView | None) -> None:
+        """A step runs, or none."""
+        self._job = job
+        self._tell()
+
+    def draw(self) -> None:
+        """The list and the line above it."""
+        if not self.is_attached:
+            return
+        self.table.set_records(self.steps)
+        self._tell()
+        self.draw_step()
+
+    def _tell(self) -> None:
+        following, job, runs = self.following, self._job, key_text("layers.run")
+        if job is not None and job.running:
+            stage = job.stage
+            where = f": {stage.title}, {PROGRESS.text(job.fraction)}" if stage is not None else ""
+            text = f"▶ running the step{where}, {key_text('job.cancel')} stops"
+        elif following is not None:
+            why = f": {following.why}" if following.why else ""
+            text = f"{runs} next: {following.title}{why}"
+        elif self.steps:
+            text = f"✓ the guide is finished · {key_text('layers.reset')} restarts it"
+        else:
+            text = f"{runs} runs the first step"
+        self.query_one("#guide-next", Static).update(sanitize(text))
+
+    @on(Rows.Highlighted, "#steps")
+    def draw_step(self) -> None:
+        """What the step under the cursor says."""
+        pane, step = self.query_one("#guide-step", TextRows), self.step
+        width = max(20, pane.size.width - 4)
+        pane.set_lines(step_lines(step, width) if step is not None else [])
+        self.screen.refresh_bindings()
+
+    def text(self) -> str:
+        """The step under the cursor as text."""
+        return self.query_one("#guide-step", TextRows).text()

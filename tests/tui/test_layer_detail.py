@@ -1,0 +1,186 @@
+"""Workspace Layers: its sets of columns, the detail and the curves, by keys alone at 80x24."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.wire.accuracy import RoundedLayer, RoundingSensitivity
+from engine.wire.layers import COMPARE, layer_rows, layers_of
+from engine.wire.model import LayerSpread, TensorRange
+from rknntui.app import Workbench
+from rknntui.links import GoToLayer
+from rknntui.screens.layers.curve import CURVES, NetworkCurve
+from rknntui.screens.layers.detail import LayerDetail, clipped
+from rknntui.screens.result.words import compared_lines
+from rknntui.widgets.charts import Histogram, bars, rebinned
+from tests.tui.board_answers import comparison
+from tests.tui.conftest import screen_text, until
+from tests.tui.flow import press_text, write_recipe
+from tests.tui.test_layers import in_layers, row
+from tests.tui.test_parts import Alone
+
+SIZE = (80, 24)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_columns_are_filled_and_the_detail_follows_the_cursor(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = write_recipe(tmp_path, demo)
+    with recipe.open("a", encoding="utf-8") as file:
+        file.write("target: {target_platform: rk3588}\n")
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await in_layers(pilot)
+        assert "r measures isolated errors and clipping" in screen_text(app)
+        await pilot.press("r")
+        await until(pilot, lambda: app.session.layers.of("error"), "errors of layers")
+        await until(pilot, lambda: "isol. dB" in screen_text(app), "their column")
+        await until(pilot, lambda: "by gain per ms" in screen_text(app), "gains")
+        order = [row["id"] for row in workspace.table.records]
+        await pilot.press("down", "v")
+        await until(pilot, lambda: "estimated on rk3588" in screen_text(app), "the cost")
+        assert "est. ms" in screen_text(app)
+        here = workspace.chosen
+        assert here == app.session.layers.cursor == workspace.table.record["id"] == order[1]
+        assert [row["id"] for row in workspace.table.records][: len(order)] == order
+        await pilot.press("v")
+        await until(pilot, lambda: "not compiled for rk3588" in screen_text(app), "no compilation")
+        assert workspace.chosen == here
+        await pilot.press("v")
+        await until(pilot, lambda: "not run on a board yet" in screen_text(app), "no board")
+
+        await pilot.press("V", "V", "V", "slash")
+        await press_text(pilot, "gemm")
+        await pilot.press("enter")
+        await until(pilot, lambda: workspace.table.row_count == 1, "a filter")
+        await pilot.press("v")
+        assert workspace.table.row_count == 1, "the filter is that of all columns"
+        await pilot.press("V", "d")
+        await until(pilot, lambda: "integer range" in screen_text(app), "histograms")
+        assert "over 12 samples: SQNR" in screen_text(app)
+        await pilot.press("y")
+        assert "reference (float)" in app.clipboard
+        assert "█" in app.clipboard
+        await pilot.press("escape")
+        await until(pilot, lambda: "1 of " in screen_text(app), "the table again")
+        await pilot.press("c")
+        await until(pilot, lambda: "SQNR dB, isolated" in screen_text(app), "a curve")
+        assert "▲" in screen_text(app)
+        await pilot.press("c")
+        await until(pilot, lambda: "ms (estimated)" in screen_text(app), "another curve")
+        await pilot.press("c", "m")
+        await until(pilot, lambda: app.current == "model", "the graph")
+        await until(pilot, lambda: "operator    Gemm" in screen_text(app), "its node")
+        app.screen.post_message(GoToLayer(order[0], columns="cost"))
+        await until(pilot, lambda: app.current == "layers", "back")
+        await until(pilot, lambda: workspace.chosen == order[0], "the layer of the link")
+        assert workspace.view == "Cost"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_snapshots_are_written_to_a_folder(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await in_layers(pilot)
+        await pilot.press("A", "down")
+        await press_text(pilot, "snapshot")
+        await pilot.press("enter")
+        report = tmp_path / "snapshot" / "error_analysis.txt"
+        await until(pilot, report.is_file, "the report")
+        await until(pilot, lambda: app.session.running is None, "the end")
+        assert "Gemm" in report.read_text(encoding="utf-8")
+
+
+async def test_the_detail_asks_once_and_draws_what_it_gets() -> None:
+    pane = LayerDetail(id="layer")
+    app = Alone(pane)
+    (figures,) = layers_of("choice", [row("t", "int8", "float16")])
+    record = {"unmet": "why not", "built_range": None}
+    async with app.run_test(size=(80, 24)) as pilot:
+        pane.show_layer(figures, record)
+        pane.read()
+        await pilot.pause()
+        assert [m.tensor for m in app.heard(LayerDetail.Wanted)] == ["t_out"]
+        spread = replace(spread_of(1.0), tensor="t_out", channels=(1.0, 0.01, 0.9))
+        pane.take(spread)
+        await pilot.pause()
+        assert "reference" in pane.text()
+        assert "1 of 3 channels use less than" in " ".join(pane.text().split())
+        assert "✗ not applied: why not" in pane.text()
+        pane.read()
+        await pilot.pause()
+        assert len(app.heard(LayerDetail.Wanted)) == 1
+        pane.forget()
+        pane.failed("t_out", ValueError("no such layer"))
+        await pilot.pause()
+        assert "✗ no such layer" in pane.facts.text()
+
+
+def test_a_curve_marks_the_layer_under_the_cursor() -> None:
+    rows = layers_of(
+        "choice", [replace(row(n, "int8"), sqnr_db=20.0 + n_) for n_, n in enumerate("abcd")]
+    )
+    curve = NetworkCurve(id="curve")
+    curve.bands = CURVES["SQNR along the network"]
+    curve._rows, curve._at = rows, 2
+    lines = ["".join(text for text, _ in line) for line in curve._draw(80, 6)]
+    assert lines[0].strip() == "SQNR dB, cumulative (simulated) · 20.00 to 23.00 · here 22.00"
+    assert lines[-1].index("▲") == 1 + 2 * 8
+    assert not any("isolated" in line for line in lines), "nothing is known of it"
+
+
+def test_a_histogram_keeps_its_counts_over_other_bins() -> None:
+    histogram = Histogram("h", -1.0, 3.0, (4, 0, 8, 4))
+    spread = rebinned(histogram, -2.0, 6.0, 64)
+    assert sum(spread) == pytest.approx(16)
+    assert spread[8:16] == pytest.approx((0.5,) * 8)
+    assert spread[16:24] == pytest.approx((0.0,) * 8)
+    single = rebinned(Histogram("h", 1.0, 1.0, (5,)), 0.0, 2.0, 4)
+    assert sum(single) == 5
+
+
+def test_bars_show_a_trace_of_everything_above_zero() -> None:
+    lines = bars((0.0, 0.01, 4.0, 8.0), 2, 8.0)
+    assert lines == ["   █", " ▁██"]
+
+
+def spread_of(high: float | None) -> LayerSpread:
+    reach = None if high is None else (high,)
+    quant = TensorRange("int8", (0.1,), (0,), None, (0.0,), reach)
+    ends = (0.0, 10.0, (10,) * 10, (10,) * 10, (0.0, 10.0))
+    return LayerSpread("t", "n", "Conv", 1, *ends, quant, None, 30.0, 0.99)
+
+
+def test_clipped_values_are_those_outside_the_range_of_the_integers() -> None:
+    assert clipped(spread_of(10.0)) == 0
+    assert clipped(spread_of(5.0)) == pytest.approx(0.3)
+    assert clipped(spread_of(None)) is None
+
+
+def test_a_comparison_says_what_other_roundings_do() -> None:
+    """Below the table the judgement, in it a column beside board against simulator."""
+    found = comparison()
+    layers = tuple(
+        replace(row, rounding=RoundedLayer(row.id, row.tensor, 31.5, 0.2)) for row in found.layers
+    )
+    moved = RoundingSensitivity((), layers=(), runs=("integer",), samples=1, edge=1e-3, seconds=1.0)
+    judged = ("logits: the board is 3 % from the simulator. That is no more than rounding.",)
+    told = replace(found, layers=layers, rounding=moved, judged=judged)
+    lines = ["".join(text for text, _ in line) for line in compared_lines(told, 200)]
+    assert judged[0] in lines
+    assert judged[0] not in [
+        "".join(text for text, _ in line) for line in compared_lines(found, 200)
+    ]
+    rounding = COMPARE.column("rounding")
+    assert {rounding.of(row) for row in layer_rows(told)} == {31.5}
+    assert {rounding.of(row) for row in layer_rows(found)} == {None}
