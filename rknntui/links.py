@@ -46,12 +46,12 @@ class GoToNode(Link):
 
 
 @dataclass(eq=False)
-class GoToDeploy(Link):
-    """Show a view of Deploy; of ``chip``, where one is named: it is marked."""
+class GoToCompile(Link):
+    """Compile in Chips for ``chip``, else for the marked chips or the target; or show ``view``."""
 
-    view: str = "Compile"
     chip: str = ""
-    workspace = "deploy"
+    view: str = ""
+    workspace = "chips"
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rknntui.keys.actions import with_keys
-from rknntui.links import GoToDeploy, GoToOption
+from rknntui.links import GoToCompile, GoToOption
 from rknntui.session.target import mismatches
 
 if TYPE_CHECKING:
@@ -100,4 +100,4 @@ class Starting:
 
     def compile(self) -> None:
         """Lead to where the target's chip is compiled for."""
-        self._app.post_message(GoToDeploy("Compile", self._app.session.chip))
+        self._app.post_message(GoToCompile())

@@ -146,7 +146,6 @@ async def _after_the_build(camera: Camera) -> None:
     await camera.sees("Top 5")
     camera.take("run")
     await _chips(camera)
-    await _deploy(camera)
     await camera.open("jobs")
     await camera.sees("layers.search")
     camera.take("jobs")
@@ -159,39 +158,25 @@ async def _after_the_build(camera: Camera) -> None:
 
 
 async def _chips(camera: Camera) -> None:
-    await camera.open("chips")
-    await camera.sees("15 chips in")
-    camera.take("chips")
-    await camera.press("enter")
-    await camera.sees("Layers on")
-    camera.take("chip-layers")
-
-
-async def _deploy(camera: Camera) -> None:
-    """The chips after a compilation; without a toolkit (RKNNTUI_VENDOR) what says so."""
+    """The chips with a goal, and after a compilation (with a toolkit, RKNNTUI_VENDOR)."""
     from engine.wire.compile import COMPILE
 
-    await camera.open("deploy", "v")
-    await camera.sees("rk3588")
+    await camera.open("chips", "f")
+    await camera.sees("Frames a second to reach")
+    await camera.press("enter")
+    await camera.sees("chips reach 25 FPS")
+    camera.take("chips")
     if "RKNNTUI_VENDOR" not in os.environ:
-        print("no toolkit: these pictures of Deploy are not for the docs", file=sys.stderr)
-        for name in ("deploy", "deploy-layers"):
-            camera.take(name)
+        print("no toolkit: this picture of Chips is not for the docs", file=sys.stderr)
+        camera.take("chips-compiled")
         return
-    await camera.sees("✓ 2.")
-    await camera.press("G", "space", "k", "k", "space", "j", "j")
-    await camera.press("n")
-    await camera.sees("How it is compiled")
-    await camera.press("down", "ctrl+u", "4", "enter", "r")
-    await camera.sees("Compile to")
+    await camera.press("W", "G", "space", "k", "space", "r")
+    await camera.sees("Compile for")
     await camera.press("enter")
     app = camera.pilot.app
     await camera.until(lambda: app.session.last_of(COMPILE), "the compiled models")
     await camera.until(lambda: app.session.running is None, "the end of the job")
-    camera.take("deploy")
-    await camera.press("enter")
-    await camera.sees("rows printed")
-    camera.take("deploy-layers")
+    camera.take("chips-compiled")
 
 
 async def _guide_and_hybrid(camera: Camera) -> None:

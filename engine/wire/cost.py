@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Annotated, Literal
 
 from engine.base.findings import Finding
-from engine.wire.codec import Between, Text, Whole
+from engine.wire.codec import Above, Between, Text, Whole
 from engine.wire.flags import Flag
 from engine.wire.formats import COUNT, SHAPE, SIZE
 from engine.wire.method import Query
@@ -102,6 +102,16 @@ class WhatIf:
         Whole(1, 8),
         Flag(help="NPU cores that share an inference (core_mask)."),
     ] = 1
+
+
+@record
+class Goal:
+    """Frames a second that a chip is to reach; None: no goal."""
+
+    fps: Annotated[
+        Annotated[float, Above(0)] | None,
+        Flag(name="--fps", help="Frames a second to reach: which chips do, what the others need."),
+    ] = None
 
 
 @record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from engine import human_bytes, sanitize
 from engine.wire.cost import (
@@ -11,7 +10,6 @@ from engine.wire.cost import (
     ChipEstimate,
     ChipFacts,
     Estimates,
-    Interval,
 )
 from engine.wire.cost_tables import (
     BASIS,
@@ -49,20 +47,6 @@ def chip_lines(found: Estimates) -> list[str]:
     asked = f"; reaches {found.fps_asked:g} frames/s" if found.fps_asked else ""
     lines = [f"{sanitize(found.model)} (estimated; intervals hold nine in ten{asked})", ""]
     return [*lines, *table_lines(CHIPS, found.chips), *problem_lines(found.chips)]
-
-
-def judged(found: Estimates, frames: float) -> Estimates:
-    """With :attr:`ChipEstimate.reaches` of so many frames a second."""
-    chips = tuple(replace(chip, reaches=_reaches(chip.fps, frames)) for chip in found.chips)
-    return replace(found, chips=chips, fps_asked=frames)
-
-
-def _reaches(fps: Interval | None, frames: float) -> str:
-    if fps is None:
-        return ""
-    if fps.low >= frames:
-        return "yes"
-    return "maybe" if fps.high >= frames else "no"
 
 
 def facts_lines(chips: Sequence[ChipFacts]) -> list[str]:

@@ -83,6 +83,7 @@ class Session:
         drafts: unsaved recipes of other files.
         board: id of the board that is used, as ``adb:SERIAL``; None where none was chosen.
         compiled: path of the compiled ``.rknn`` that boards run; None where there is none.
+        compilations: chip -> what became of it when the open model was last compiled for it.
         layers: what is known of the layers, shared by all views.
         board_chips: id of a board -> its chip, of those that told it.
         toolkits: of the vendor, as the last answer told; None before one.
@@ -116,6 +117,7 @@ class Session:
         self.last: dict[str, tuple[JobView, object]] = {}
         self.board: str | None = None
         self.compiled: str | None = None
+        self.compilations: dict[str, Compiled] = {}
         self.layers = KnownLayers(publish)
         self.board_chips: dict[str, str] = {}
         self.toolkits: tuple[ToolkitEnvironment, ...] | None = None
@@ -205,7 +207,7 @@ class Session:
         self.path, self.model = path, view
         self.summary = view.summary
         self.built = None
-        self.last, self.asked, self.dataset = {}, {}, None
+        self.last, self.asked, self.compilations, self.dataset = {}, {}, {}, None
         self.estimates, self.builds = None, ()
         self.recent = with_recent(self.recent, path)
         self.choose_compiled(None)
@@ -328,6 +330,7 @@ class Session:
         if "target_platform" in names:
             self.layers.fill("estimated", ())
             self._fill_layers("compile")
+            self._use_compiled()
         if names:
             self._publish(RecipeChanged(names))
         self._publish(ProblemsChanged())
@@ -444,10 +447,14 @@ class Session:
     def _take_result(self, job: JobView, result: object) -> bool:
         """Keep a result that is of the open model; a build's is the last build."""
         from engine.wire.build import BuildSummary
+        from engine.wire.compile import CompiledModels
 
         if not self.is_ours(job) or job.method not in RESULTS:
             return False
         self.last[job.method] = (job, result)
+        if isinstance(result, CompiledModels):
+            self.compilations |= {row.chip: row for row in result.chips}
+            self._use_compiled()
         if isinstance(result, BuildSummary):
             if self.built != job.recipe:
                 self.layers.forget(build_only=True)
@@ -507,6 +514,13 @@ class Session:
         if path != self.compiled:
             self.compiled = path
             self._publish(TargetChanged())
+
+    def _use_compiled(self) -> None:
+        """Boards run what was compiled for the target, without one what was compiled last."""
+        made = {name: row.path for name, row in self.compilations.items() if row.path}
+        path = made.get(self.chip or next(reversed(made), ""))
+        if path is not None or self.compiled in made.values():
+            self.choose_compiled(path)
 
     @property
     def device(self) -> Device | None:

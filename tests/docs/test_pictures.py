@@ -11,7 +11,7 @@ import pytest
 
 @pytest.mark.long
 @pytest.mark.vendor
-@pytest.mark.usefixtures("toolkit2")  # the pictures of Deploy show what it compiles
+@pytest.mark.usefixtures("toolkit2")  # the pictures of Chips show what it compiles
 def test_every_picture_of_the_docs_can_be_made_again(repository: Path, tmp_path: Path) -> None:
     script = repository / "scripts" / "make_pictures.py"
     words = [sys.executable, str(script), str(tmp_path)]

@@ -17,8 +17,6 @@ from engine.wire.cost import (
     AdviceAnswer,
     AdviceParams,
     Calibrated,
-    CheckAnswer,
-    ChipCheck,
     ChipEstimate,
     ChipFacts,
     ChipFigure,
@@ -151,26 +149,14 @@ class CostAnswers:
                 if not params.chips or name in params.chips
             ]
             return Estimates("digits", tuple(rows), 0.5)
-        if method == "cost.check":
-            rows = [_check(name, at) for at, name in enumerate(names)]
-            return CheckAnswer("digits", tuple(rows))
         if method == "cost.calibrate":
             return Calibrated("rk3588", "run-1", 5.0, 4.5, 1.111)
         if method == "cost.chips":
             figure = ChipFigure("npu_mhz", "1000 MHz", "the vendor's clock script")
-            names = params.chips
-            return Chips(
-                tuple(ChipFacts(n, 2, "toolkit2", 3, ("w8a8",), (figure,), "fitted") for n in names)
-            )
+            known = [chip for chip in chips() if chip.name in (params.chips or names)]
+            facts = ("toolkit2", 3, ("w8a8",), (figure,), "fitted")
+            return Chips(tuple(ChipFacts(chip.name, chip.generation, *facts) for chip in known))
         return _advice(params)
-
-
-def _check(name: str, at: int) -> ChipCheck:
-    cpu = at % 2 == 0
-    rows = _layers(1.0, cpu=True)[-1:] if cpu else ()
-    return ChipCheck(
-        name, 2, "int8", npu_layers=5 - cpu, cpu_layers=int(cpu), refused_layers=0, rows=rows
-    )
 
 
 def _advice(params: AdviceParams) -> AdviceAnswer:

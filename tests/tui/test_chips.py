@@ -9,12 +9,12 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.base.errors import GraphError
-from engine.wire.cost import ChipCheck, ChipEstimate, TensorSpan, WhatIf
+from engine.wire.cost import ChipEstimate, TensorSpan, WhatIf
 from engine.wire.model import Tensor
 from rknntui.app import Workbench
 from rknntui.screens.chips.charts import Roof, alive_at, peak_of
-from rknntui.screens.chips.estimates import AS_IS, checked
-from rknntui.screens.chips.words import check_lines, chip_lines
+from rknntui.screens.chips.estimates import AS_IS, checked, smaller_sizes
+from rknntui.screens.chips.words import chip_lines
 from rknntui.screens.chips.workspace import Chips
 from rknntui.widgets.strips import bar
 from rknntui.workspaces import keys_of
@@ -73,50 +73,71 @@ async def test_all_fifteen_chips_are_side_by_side(app: Workbench, answers: CostA
         assert "Fix: Estimate it as float16" in screen_text(app)
 
 
-@pytest.mark.long
-async def test_layers_of_a_chip_lead_to_the_other_workspaces(
+async def test_enter_leads_to_the_layers_of_the_target_and_those_of_others_beside_them(
     app: Workbench, answers: CostAnswers
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
-        await pilot.press("enter")
-        await until(pilot, lambda: "Layers on rk3588 (estimated)" in screen_text(app), "the layers")
-        asked = answers.asked[-1][1]
-        assert (asked.chips, asked.layers, asked.spans) == (("rk3588",), True, True)
-        table = workspace.views.costs.table
-        table.sort_field("time_ms", descending=True)
-        await pilot.press("slash")
-        await press_text(pilot, "gemm")
-        await pilot.press("enter", "g")
-        await until(pilot, lambda: "on CPU: Softmax over 80" in screen_text(app), "the rule")
-        assert "Fix: Take it out" in screen_text(app)
-        await pilot.press("right_square_bracket")
-        await until(pilot, lambda: "Layers on rk1808" in screen_text(app), "the next chip")
-        await pilot.press("left_square_bracket", "left_square_bracket")
-        await until(pilot, lambda: "Layers on rk3576" in screen_text(app), "the chip before")
-        await pilot.press("c")
-        await until(pilot, lambda: "Enter select" in screen_text(app), "all chips")
+        app.session.set_value("target_platform", "rk3566")
+        await until(pilot, lambda: "rk3566 ·" in screen_text(app), "the target is looked at")
+        assert any(line.split()[:2] == ["▸", "◆"] for line in screen_text(app).splitlines())
         await pilot.press("down", "enter")
-        await until(pilot, lambda: workspace.chip == "rk3588", "the chosen one")
-        table.set_filter("")
-        assert workspace.views.costs.select_layer(LAYERS[0])
-        await pilot.press("m")
-        await until(pilot, lambda: app.current == "model", "Model")
-        await pilot.press(keys_of("chips")[0], "d")
-        await until(pilot, lambda: app.current == "layers", "Layers")
+        await until(pilot, lambda: "rk3566 ms" in screen_text(app), "beside the target")
+        assert "rk3568 ms" in screen_text(app)
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "rk3576 ms" in screen_text(app), "the next chip")
+        await pilot.press("left_square_bracket", "left_square_bracket", "escape")
+        await until(pilot, lambda: workspace.view == "Chips", "back")
+        assert workspace.chip == "rk3566"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.current not in ("chips", "model"), "the layers")
 
 
 @pytest.mark.long
-async def test_a_node_of_the_model_leads_to_its_cost(app: Workbench, answers: CostAnswers) -> None:
+async def test_the_detail_has_limits_facts_and_sources_and_takes_the_place_of_a_low_table(
+    app: Workbench, answers: CostAnswers
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
-        await pilot.press("slash")
-        await press_text(pilot, "Gemm")
-        await pilot.press("enter", "C")
-        await until(pilot, lambda: app.current == "chips", "Chips")
-        workspace = app.workspace
-        assert isinstance(workspace, Chips)
-        await until(pilot, lambda: workspace.views.layer_id == CPU_LAYER, "its layer")
+        workspace = await on_chips(pilot)
+        await until(pilot, lambda: workspace.answers.estimate("rk3588") is not None, "layers")
+        assert "the vendor's clock script" not in screen_text(app)
+        await pilot.press("d")
+        await until(pilot, lambda: "the vendor's clock script" in screen_text(app), "the source")
+        assert "NPU clock: 1000 MHz" in screen_text(app)
+        assert "limited by (estimated): compute" in screen_text(app)
+        await pilot.press("y")
+        assert "NPU clock" in app.clipboard
+        await pilot.press("escape")
+        await until(pilot, lambda: "rk1808" in screen_text(app), "the table")
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: "the vendor's clock script" in screen_text(app), "below it")
+
+
+async def test_which_chips_do_25_frames_a_second_and_what_the_others_need(
+    app: Workbench, answers: CostAnswers
+) -> None:
+    """At most 4 keys: the workspace, the goal, Enter, the next chip that may miss it."""
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_chips(pilot)
+        await pilot.press("f")
+        await until(pilot, lambda: "Frames a second to reach" in screen_text(app), "the goal")
+        await pilot.press("enter")
+        await until(pilot, lambda: "15 of 15 chips reach 25 FPS" in screen_text(app), "all do")
+        assert workspace.disabled_reason("next_problem") == "every chip reaches the goal."
+        await pilot.press("f", *"250", "enter")
+        await until(pilot, lambda: "goal 250 FPS" in screen_text(app), "another goal")
+        await pilot.press("n")
+        await until(pilot, lambda: "FPS: Make the channels of" in screen_text(app), "what helps")
+        signs = {row["chip"]: row["reach"] for row in workspace.views.chips.table.records}
+        assert (signs["rk1808"], signs["rk3566"], signs["rk3588"]) == ("✓", "~", "✗")
+        assert workspace.chip in workspace.missing
+        text = screen_text(app)
+        assert "then FPS" in text
+        assert "not even at the high end" in text or "leaves it open" in text
+        await pilot.press("Y")
+        assert app.clipboard.endswith("--fps 250")
+        await pilot.press("W")
+        await until(pilot, lambda: "goal" not in screen_text(app).splitlines()[4], "none again")
 
 
 @pytest.mark.long
@@ -124,7 +145,7 @@ async def test_two_chips_are_compared_layer_by_layer(app: Workbench, answers: Co
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
         await pilot.press("home", "space", "space")
-        assert list(workspace.marked) == ["rk1808", "rk3399pro"]
+        assert list(workspace.targets.marked) == ["rk1808", "rk3399pro"]
         await pilot.press("G")
         await to_view(pilot, workspace, "Compare", "rk3399pro ms")
         text = screen_text(app)
@@ -174,30 +195,34 @@ async def test_the_roofline_marks_the_layer_under_the_cursor(
 
 
 @pytest.mark.long
-async def test_check_and_advice_say_what_to_do(app: Workbench, answers: CostAnswers) -> None:
+async def test_advice_has_the_layers_that_are_not_on_the_npu_first(
+    app: Workbench, answers: CostAnswers
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
-        await to_view(pilot, workspace, "Check", "4 on the NPU, 1 on the CPU, 0 refused")
-        assert "Fix: Take it out of the model" in screen_text(app)
-        assert workspace.views.layer_id == CPU_LAYER
-        await pilot.press("left_square_bracket")
-        await until(pilot, lambda: "Every layer of this model" in screen_text(app), "nothing there")
-        await pilot.press("right_square_bracket")
         await to_view(pilot, workspace, "Advice", "multiple of 16")
         text = screen_text(app)
-        assert "0.2500   25.00" in text
-        assert "Source: RKNN-T2 2.3.2, 5.1" in text
+        assert "! on the CPU: Conv:/head/Gemm" in text
+        assert "Softmax over 80 elements" in text
+        assert "Fix: Take it out of the model" in text
+        assert workspace.views.layer_id == CPU_LAYER
+        await pilot.press("j")
+        await until(pilot, lambda: "Source: RKNN-T2 2.3.2, 5.1" in screen_text(app), "a tip")
+        assert "0.2500   25.00" in screen_text(app)
         assert workspace.views.layer_id == LAYERS[0]
         await pilot.press("j")
         await until(pilot, lambda: "SiLU is a table" in screen_text(app), "the second")
         assert not workspace.views.layer_id
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: "Advice for rk3576" in screen_text(app), "another chip")
+        assert "on the CPU" not in screen_text(app)
 
 
 @pytest.mark.long
 async def test_what_if_shows_the_change(app: Workbench, answers: CostAnswers) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
-        await pilot.press("w")
+        await pilot.press("e")
         await press_text(pilot, "int4")
         await pilot.press("enter")
         await until(pilot, lambda: "must be int8 or float16" in screen_text(app), "the problem")
@@ -211,14 +236,11 @@ async def test_what_if_shows_the_change(app: Workbench, answers: CostAnswers) ->
         asked = answers.asked[-1][1]
         assert (asked.dtype, asked.cores, asked.batch) == ("float16", 2, None)
         assert "277.8 FPS (+25.0 %)" in screen_text(app)
-        await pilot.press("enter")
-        await until(pilot, lambda: "ms Δ" in screen_text(app), "of the layers")
-        assert "-20.0 %" in screen_text(app)
         await pilot.press("W")
         await until(pilot, lambda: "what if" not in screen_text(app), "the recipe's own")
         assert workspace.scenario == AS_IS
         count = len(answers.asked)
-        await pilot.press("v")
+        await pilot.press("equals_sign")
         await until(pilot, lambda: workspace.views.view == "Compare", "no question is asked twice")
         assert len(answers.asked) == count
 
@@ -239,18 +261,16 @@ async def test_a_report_is_written_and_commands_say_the_same(
         assert len(rows) == 16
         assert rows[0].startswith("chip,")
         commands = []
-        for _ in range(7):
-            await pilot.press("Y", "v")
+        for view in ("Chips", "Compare", "Memory", "Roofline", "Advice"):
+            workspace.views.bar.choose(view)
+            await pilot.press("Y")
             commands.append(app.clipboard.split(" ", 2))
-        assert [words[1] for words in commands] == [
-            *("chips", "perf", "perf", "memory", "perf", "check", "perf")
-        ]
+        assert [words[1] for words in commands] == ["chips", "perf", "memory", "perf", "perf"]
         assert "--chip" not in commands[0][2]
-        assert all(words[2].endswith(" --chip rk3588") for words in commands[1:])
-        assert workspace.views.view == "Chips"
+        assert all(" --chip rk3588" in words[2] for words in commands[1:])
         app.session.set_value("optimization_level", 1)
         workspace.scenario = WhatIf((), "float16", ("image=1,1,16,16",), 2, 500.0, 3)
-        workspace.views.bar.choose("Layers")
+        workspace.views.bar.choose("Compare")
         words = workspace.command_line()
         assert words[1:3] == ["perf", "estimate"]
         assert "--optimization-level" in words
@@ -275,27 +295,29 @@ async def test_nothing_waits_for_an_estimate_and_its_error_is_told(
         told = "✗ The input has no fixed size. Set input_size_list."
         await until(pilot, lambda: told in screen_text(app), "why")
         answers.refused = None
-        await pilot.press("r")
+        app.workspace.action_estimate()
         await until(pilot, lambda: "15 chips in" in screen_text(app), "estimated again")
         app.session.set_value("target_platform", "rk3562")
         await until(pilot, lambda: "rk3562 ·" in screen_text(app), "the chip of the recipe")
+        await until(pilot, lambda: "target_platform" in answers.asked[-1][1].recipe, "of it")
         assert answers.asked[-1][1].recipe["target_platform"] == "rk3562"
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui chips ")
 
 
 @pytest.mark.long
-async def test_facts_and_calibration_of_a_chip(app: Workbench, answers: CostAnswers) -> None:
+async def test_a_measured_run_calibrates_the_estimates(
+    app: Workbench, answers: CostAnswers
+) -> None:
     async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await on_chips(pilot)
-        await pilot.press("i")
-        await until(pilot, lambda: "the vendor's clock script" in screen_text(app), "the source")
-        assert "NPU clock: 1000 MHz" in screen_text(app)
-        await pilot.press("escape")
+        workspace = await on_chips(pilot)
+        await until(pilot, lambda: not workspace.answers.asking, "all answers")
         count = len(answers.asked)
         await pilot.press("K")
         await until(pilot, lambda: len(answers.asked) >= count + 2, "estimated again")
-        assert [name for name, _ in answers.asked[count:]] == ["cost.calibrate", "cost.estimate"]
+        assert [name for name, _ in answers.asked[count : count + 2]] == [
+            *("cost.calibrate", "cost.estimate")
+        ]
 
 
 @pytest.mark.long
@@ -307,7 +329,7 @@ async def test_a_what_if_is_the_way_out_of_a_model_without_sizes(
         await visited(pilot, Chips)
         await until(pilot, lambda: "✗ The input has no fixed" in screen_text(app), "why")
         answers.refused = None
-        await pilot.press("w", "down")
+        await pilot.press("e", "down")
         await press_text(pilot, "16x16")
         await pilot.press("enter")
         await until(pilot, lambda: "what if image 1,1,16,16" in screen_text(app), "with a size")
@@ -321,18 +343,16 @@ async def test_the_engine_s_own_answers_fill_every_view(app: Workbench) -> None:
         figures = [row["fps"] for row in workspace.views.chips.table.records]
         assert len(figures) == 15
         assert sum(figure is not None for figure in figures) >= 14
-        await pilot.press("enter")
-        table = workspace.views.costs.table
-        await until(pilot, lambda: table.total >= 10, "the compiler's layers")
-        named = {name for row in table.records for name in row["aliases"]}
-        assert set(LAYERS) <= named | {row["id"] for row in table.records}
         await to_view(pilot, workspace, "Memory", "▼ peak")
         assert workspace.views.spans.table.total
         await to_view(pilot, workspace, "Roofline", "operations a byte")
         assert "roof: 2048 GOPS, 33.8 GB/s" in screen_text(app)
-        await to_view(pilot, workspace, "Check", "on the NPU,")
-        await pilot.press("v")
-        await until(pilot, lambda: "Advice for rk3588" in screen_text(app), "the advice")
+        await to_view(pilot, workspace, "Advice", "Advice for rk3588")
+        await pilot.press("escape", "f", *"20000", "enter")
+        await until(pilot, lambda: "0 of 15 chips reach 20000" in screen_text(app), "the goal")
+        lost = workspace.overview.chips[0] if workspace.overview else None
+        assert lost is not None
+        await until(pilot, lambda: workspace.answers.ways(lost) is not None, "what it needs")
 
 
 IMAGE, LAST = Tensor("image", (1, 3, 640, 480), "float32"), Tensor("nhwc", (1, 8, 8, 3), "float32")
@@ -375,13 +395,25 @@ async def test_what_is_no_value_is_refused(texts: Mapping[str, str], problem: st
 async def test_a_known_crash_of_the_compiler_is_told_first() -> None:
     told = ("rknn-toolkit2 2.3.2 crashes at optimization_level 3 with 2 attention layers.",)
     chip = ChipEstimate("rk3588", 2, "int8", 1, 1, 1000.0, "fitted", warnings=told)
-    check = ChipCheck(
-        "rk3588", 2, "int8", npu_layers=5, cpu_layers=0, refused_layers=0, rows=(), warnings=told
-    )
-    for lines in (chip_lines(chip, 80), check_lines(None, check, 80)):
-        words = " ".join(text for ((text, style),) in lines if style == "warn")
-        assert words == f"! {told[0]}"
-        assert lines[0][0][1] == "warn"
+    lines = chip_lines(chip, 80)
+    words = " ".join(text for ((text, style),) in lines if style == "warn")
+    assert words == f"! {told[0]}"
+    assert lines[0][0][1] == "warn"
+
+
+@pytest.mark.parametrize(
+    ("shape", "share", "smaller"),
+    [
+        ((1, 3, 640, 640), 0.5, ("image=1,3,448,448",)),
+        ((1, 240, 320, 3), 0.9, ("image=1,224,288,3",)),
+        ((1, 3, 64, 64), 0.1, ()),
+        ((1, 80), 0.5, ()),
+    ],
+)
+async def test_a_smaller_input_leaves_a_share_of_the_time(
+    shape: tuple[int, ...], share: float, smaller: tuple[str, ...]
+) -> None:
+    assert smaller_sizes((Tensor("image", shape, "float32"),), share) == smaller
 
 
 async def test_figures_as_texts() -> None:

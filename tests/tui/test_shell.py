@@ -19,7 +19,6 @@ from rknntui.bridge import PATIENCE_SECONDS
 from rknntui.keys.actions import REGISTRY
 from rknntui.keys.keymap import conflicts, indistinct
 from rknntui.screens.chips.panes import ChipViews
-from rknntui.screens.deploy.panes import DeployViews
 from rknntui.screens.result.panes import Results
 from rknntui.session import kept
 from rknntui.workspaces import WORKSPACES, keys_of, load, load_all
@@ -50,7 +49,7 @@ def test_keys_have_one_meaning_and_reach_every_terminal() -> None:
 
 
 def test_the_views_of_an_action_are_views_of_its_workspace() -> None:
-    panes = {"chips": ChipViews.VIEWS, "deploy": DeployViews.VIEWS, "result": Results.VIEWS}
+    panes = {"chips": ChipViews.VIEWS, "result": Results.VIEWS}
     for name in WORKSPACES:
         views = panes.get(name) or getattr(load(name), "PANES", {})
         for action in REGISTRY.of(name):

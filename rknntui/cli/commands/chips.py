@@ -22,7 +22,7 @@ from engine.wire.cost import (
 )
 from engine.wire.cost_tables import CHECKED
 from engine.wire.layers import OFF_NPU, layer_rows
-from rknntui.cli.cost_text import chip_lines, facts_lines, judged
+from rknntui.cli.cost_text import chip_lines, facts_lines
 from rknntui.cli.estimate_output import estimate_flags, loaded, show_estimates
 from rknntui.cli.flags import Verb
 from rknntui.cli.gates import Limits, check_figures
@@ -31,6 +31,7 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags
 from rknntui.cli.session import with_worker
 from rknntui.cli.verb import Printed, verb
+from rknntui.cost_report import judged
 
 SORTS: dict[str, Callable[[ChipEstimate], float]] = {
     "fps": lambda each: -each.fps.value if each.fps is not None else inf,

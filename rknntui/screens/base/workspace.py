@@ -14,6 +14,7 @@ from textual.widgets import Static
 from engine import sanitize
 from rknntui.keys.actions import REGISTRY, bindings, key_text, with_keys
 from rknntui.links import GoToDeploy, GoToLayer, GoToNode
+from rknntui.links import GoToCompile, GoToCost, GoToDtype, GoToLayer, GoToNode
 from rknntui.workspaces import CLASSES
 
 if TYPE_CHECKING:
@@ -296,12 +297,12 @@ class Workspace(Container):
         self._lead("cost", partial(GoToLayer, columns="cost"))
 
     def action_export(self) -> None:
-        """Show the forms of a build in Deploy."""
-        self.post_message(GoToDeploy("Export"))
+        """Show the forms of a build in Chips."""
+        self.post_message(GoToCompile(view="Exports"))
 
     def action_compile(self) -> None:
-        """Compile the build in Deploy."""
-        self.post_message(GoToDeploy("Compile"))
+        """Compile the build in Chips."""
+        self.post_message(GoToCompile())
 
     # -- copying -----------------------------------------------------------------------------------
 

@@ -11,25 +11,24 @@ from typing import TYPE_CHECKING, Any
 from engine import shape_text
 from engine.wire.cost import (
     COST_ADVICE,
-    COST_CHECK,
     COST_ESTIMATE,
     AdviceAnswer,
     AdviceParams,
-    CheckAnswer,
-    ChipCheck,
     ChipEstimate,
-    CostCheckParams,
     EstimateParams,
     Estimates,
+    Goal,
     WhatIf,
 )
+from engine.wire.cost_tables import interval_text
+from engine.wire.formats import MILLISECONDS, RATE
+from rknntui.cost_report import judged
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.screens.dialogs.request import Form
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
-    from engine.wire.cost import EstimateParams, Estimates
     from engine.wire.method import Query
     from engine.wire.model import Tensor
     from rknntui.cost_report import Kind
@@ -40,9 +39,14 @@ if TYPE_CHECKING:
 AS_IS = WhatIf()
 """The recipe's own figures."""
 _DTYPES = ("int8", "float16")
+_GOAL = 25.0
+"""Frames a second that are proposed as the goal: what a camera gives."""
+
+
+GOAL = Form("Frames a second to reach", (Goal,))
 WHAT_IF = Form(
     "What if (estimated)",
-    (WhatIf,),
+    (WhatIf, Goal),
     {"chips": "all, or those that are marked"},
     takes={"input_sizes": "320x320"},
 )
@@ -58,6 +62,13 @@ def scenario_words(scenario: WhatIf) -> str:
         f"{scenario.npu_mhz:g} MHz" if scenario.npu_mhz is not None else "",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def ask_goal(
+    workspace: Workspace, goal: float | None, then: Callable[[float | None], None]
+) -> None:
+    """Ask how many frames a second are to be reached."""
+    GOAL.ask(workspace.app, Goal(goal or _GOAL), then=lambda asked: then(asked.fps))
 
 
 def checked(asked: WhatIf, inputs: Sequence[Tensor]) -> WhatIf:
@@ -98,9 +109,76 @@ def _size(word: str, inputs: Sequence[Tensor]) -> str:
     return f"{tensor.name}={','.join(dims)}"
 
 
+# What a chip that misses the goal needs.
+
+_GRID = 32
+"""Sizes of inputs that are tried are its multiples: the strides of detectors end there."""
+
+
+def smaller_sizes(inputs: Sequence[Tensor], share: float) -> tuple[str, ...]:
+    """The first input's size with which about that share of the time is left; none: no image."""
+    shape = inputs[0].shape if inputs else ()
+    if len(shape) != 4:
+        return ()
+    last = shape[1] not in (1, 3, 4) and shape[3] in (1, 3, 4)
+    sides = (1, 2) if last else (2, 3)
+    smaller = list(shape)
+    for at in sides:
+        smaller[at] = int(shape[at] * share**0.5) // _GRID * _GRID
+    if any(smaller[at] < _GRID for at in sides):
+        return ()
+    return (f"{inputs[0].name}={','.join(str(max(1, size)) for size in smaller)}",)
+
+
+@dataclass(frozen=True, order=True)
+class Way:
+    """What brings a chip nearer to the goal; the cheapest that reaches it sorts first.
+
+    Attributes:
+        short: whether the rate stays below the goal.
+        gain_ms: what it saves.
+        fps: the rate then, estimated.
+        what: to do, in a few words.
+        told: the same whole, with the interval where there is one.
+    """
+
+    short: bool
+    gain_ms: float
+    fps: float
+    what: str
+    told: str
+
+
+def ways_to(
+    chip: ChipEstimate, goal: float, advice: AdviceAnswer, smaller: ChipEstimate | None, size: str
+) -> list[Way]:
+    """What would bring a chip to the goal; all gains estimated.
+
+    Args:
+        chip: as it is.
+        goal: frames a second.
+        advice: for it.
+        smaller: the chip with a smaller input; None: not tried.
+        size: of that input.
+    """
+    if chip.fps is None or chip.time_ms is None:
+        return []
+    ways: list[Way] = []
+    whole = chip.time_ms.value
+    for row in advice.advice:
+        if row.gain_ms is not None and 0 < row.gain_ms < whole:
+            rate = chip.fps.value * whole / (whole - row.gain_ms)
+            told = f"{RATE.text(rate)} FPS: {row.title} (−{MILLISECONDS.text(row.gain_ms)} ms)"
+            ways.append(Way(rate < goal, row.gain_ms, rate, row.title, told))
+    if smaller is not None and smaller.fps is not None and smaller.time_ms is not None:
+        fps, gain = smaller.fps, whole - smaller.time_ms.value
+        told = f"{interval_text(fps, RATE)} FPS: an input of {size}"
+        ways.append(Way(fps.value < goal, gain, fps.value, f"input {size}", told))
+    return sorted(ways)
+
+
 _REST = 0.25
 """Seconds without another change of the recipe before the model is estimated again."""
-_LAYERED = ("Layers", "Compare", "Memory", "Roofline")
 
 
 @dataclass(frozen=True)
@@ -130,6 +208,10 @@ class Answers:
         workspace: that shows them.
         wanted: tells what is looked at now.
         changed: called when there is an answer more, or another model.
+
+    Attributes:
+        asking: whether answers are on their way.
+        goal: frames a second that chips are to reach; None: none are asked for.
     """
 
     def __init__(
@@ -141,33 +223,51 @@ class Answers:
         self._about: object = None
         self._known: dict[_Key, Any] = {}
         self.asking = False
+        self.goal: float | None = None
 
     # -- answers ---------------------------------------------------------------------------------
 
     def overview(self, scenario: WhatIf = AS_IS) -> Estimates | None:
         """All chips, without their layers; None before the answer, and where it failed."""
-        return self._answer(("chips", scenario), Estimates)
+        found: Estimates | None = self._answer(("chips", scenario), Estimates)
+        return found if found is None or self.goal is None else judged(found, self.goal)
 
     def estimate(self, chip: str, scenario: WhatIf = AS_IS) -> ChipEstimate | None:
         """A chip with its layers and its memory over time."""
         estimates = self._answer(("layers", scenario, chip), Estimates)
         return estimates.chips[0] if estimates is not None and estimates.chips else None
 
-    def check(self, chip: str, scenario: WhatIf = AS_IS) -> ChipCheck | None:
-        """The layers of a chip that are not on its NPU."""
-        answer = self._answer(("check", scenario.dtype), CheckAnswer)
-        rows = () if answer is None else answer.chips
-        return next((row for row in rows if row.chip == chip), None)
-
     def advice(self, chip: str, scenario: WhatIf = AS_IS) -> AdviceAnswer | None:
         """Ways to make the model faster there."""
         return self._answer(("advice", scenario.dtype, chip), AdviceAnswer)
 
+    def ways(self, chip: ChipEstimate) -> list[Way] | None:
+        """What would bring it to the goal; None where it is not known yet, or there is none."""
+        scenario, goal = self._wanted().scenario, self.goal
+        if goal is None or chip.reaches in ("", "yes"):
+            return None
+        advice = self.advice(chip.chip, scenario)
+        smaller = self._answer(("smaller", scenario, goal, chip.chip), Estimates)
+        if advice is None:
+            return None
+        sizes = self._smaller(chip, goal)
+        size = sizes[0].rpartition("=")[2].replace(",", "x").removeprefix("1x3x") if sizes else ""
+        return ways_to(chip, goal, advice, smaller.chips[0] if smaller else None, size)
+
+    def _smaller(self, chip: ChipEstimate, goal: float) -> tuple[str, ...]:
+        """The size of the input with which the chip may reach the goal."""
+        if chip.fps is None or self._wanted().scenario.input_sizes:
+            return ()
+        return smaller_sizes(self._workspace.session.inputs, chip.fps.low / goal)
+
     @property
     def error(self) -> str:
         """Why an answer for what is looked at is missing, with the remedy; else empty."""
-        varied = self._wanted().scenario != AS_IS
+        want = self._wanted()
+        varied = want.scenario != AS_IS
         for key, *_ in self._needs():
+            if want.view == "Chips" and key[0] != "chips":  # its table stands without them
+                continue
             if varied and AS_IS in key:  # what-if may be the way out of an error
                 continue
             if isinstance(error := self._known.get(key), Exception):
@@ -245,20 +345,31 @@ class Answers:
             yield ("chips", scenario), COST_ESTIMATE, params
         if not want.chip:
             return
-        if want.view in _LAYERED:
-            chips = (want.chip, *want.others) if want.view == "Compare" else (want.chip,)
-            compared = scenarios if want.view == "Layers" else scenarios[:1]
-            for scenario in compared:
-                for chip in chips:
-                    varied = vars(replace(scenario, chips=(chip,)))
-                    params = EstimateParams(**model, **varied, spans=True)
-                    yield ("layers", scenario, chip), COST_ESTIMATE, params
-        dtype = want.scenario.dtype
-        if want.view == "Check":
-            yield ("check", dtype), COST_CHECK, CostCheckParams(**model, dtype=dtype)
+        chips = (want.chip, *want.others) if want.view == "Compare" else (want.chip,)
+        for chip in chips:
+            varied = vars(replace(want.scenario, chips=(chip,)))
+            params = EstimateParams(**model, **varied, spans=True)
+            yield ("layers", want.scenario, chip), COST_ESTIMATE, params
         if want.view == "Advice":
-            asked = AdviceParams(**model, chip=want.chip, dtype=dtype)
-            yield ("advice", dtype, want.chip), COST_ADVICE, asked
+            yield self._advice_of(want.chip)
+        if want.view == "Chips" and self.goal is not None:
+            yield from self._for_goal(want, self.goal)
+
+    def _advice_of(self, chip: str) -> tuple[_Key, Query[Any, Any], Any]:
+        dtype = self._wanted().scenario.dtype
+        asked = AdviceParams(**self.model, chip=chip, dtype=dtype)
+        return ("advice", dtype, chip), COST_ADVICE, asked
+
+    def _for_goal(self, want: Want, goal: float) -> Iterator[tuple[_Key, Query[Any, Any], Any]]:
+        """What chips that may miss the goal need: that under the cursor and marked ones first."""
+        found = self.overview(want.scenario)
+        rows = [row for row in found.chips if row.fps and row.reaches != "yes"] if found else []
+        for row in sorted(rows, key=lambda row: row.chip not in (want.chip, *want.others)):
+            yield self._advice_of(row.chip)
+            if sizes := self._smaller(row, goal):
+                other = replace(want.scenario, chips=(row.chip,), input_sizes=sizes)
+                params = EstimateParams(**self.model, **vars(other), layers=False)
+                yield ("smaller", want.scenario, goal, row.chip), COST_ESTIMATE, params
 
 
 # Writing the report of an estimate.

@@ -1,17 +1,18 @@
-"""The lists of Chips: the chips side by side, checks and advice, what is known of a chip."""
+"""The lists of Chips: all chips with what is estimated and compiled, what to change for one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.wire.cost import COST_CALIBRATE, COST_CHIPS, CalibrateParams, ChipsParams
-from engine.wire.cost_tables import ADVICE, BASIS, CHIP_FIGURES, CHIPS
-from engine.wire.formats import FACTOR, MILLISECONDS
-from engine.wire.layers import OFF_NPU, layer_rows
-from engine.wire.table import since
-from rknntui.widgets.layer_table import LayerTable, LayerView
+from engine.wire.build_tables import COMPILED
+from engine.wire.compile import Compiled
+from engine.wire.cost import COST_CALIBRATE, CalibrateParams
+from engine.wire.cost_tables import ADVICE, CHIPS
+from engine.wire.formats import FACTOR, MILLISECONDS, NAME, NEARLY_ALL, RATE
+from engine.wire.table import Column, Record, Table, accent, since
+from rknntui.widgets.job_pane import WithJob
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
@@ -19,26 +20,153 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from engine.wire.cost import (
-        AdviceAnswer,
-        Calibrated,
-        ChipCheck,
-        ChipEstimate,
-        ChipFacts,
-        Chips,
-        Estimates,
-    )
+    from engine.wire.cost import AdviceAnswer, Calibrated, ChipEstimate, Estimates, LayerCost
+    from engine.wire.table import Meaning
     from rknntui.screens.base.workspace import Workspace
-    from rknntui.widgets.strips import Line
+    from rknntui.screens.chips.compiling import Targets
+    from rknntui.screens.chips.estimates import Way
+    from rknntui.screens.chips.toolkits import KnownToolkits
 
-_VARIED = replace(
-    CHIPS,
+_REACHES: Mapping[str | None, tuple[str, Meaning]] = {
+    "yes": ("✓", "good"),
+    "maybe": ("~", "warn"),
+    "no": ("✗", "bad"),
+}
+
+
+def reach_sign(reaches: str) -> tuple[str, Meaning]:
+    """Sign and meaning of whether a chip does the frames a second that are to be reached."""
+    return _REACHES.get(reaches, ("", ""))
+
+
+def _reach_style(sign: str | None) -> Meaning:
+    return next((style for known, style in _REACHES.values() if known == sign), "")
+
+
+def _equal(compiled: Compiled) -> float | None:
+    """The least share of equal values of an output in the vendor's simulator and in ours."""
+    return min((o.equal for o in compiled.outputs if o.max_steps is not None), default=None)
+
+
+def _columns() -> tuple[Column, ...]:
+    """What stands in a row: the estimate, then what was compiled; each hidden without a value."""
+    made = {"size": 112, "toolkit": 148}
+    column = CHIPS.column
+    return (
+        column("mark"),
+        Column("target", name="target", width=1, style=accent, value=None),
+        column("chip"),
+        column("fps"),
+        Column("reach", name="reaches", width=1, style=_reach_style, value=None, from_width=1),
+        column("fps_range").but(from_width=1),
+        column("fps_change"),
+        column("time_ms").but(from_width=72),
+        column("total_bytes").but(from_width=104),
+        column("memory_change").but(from_width=128),
+        column("npu_layers").but(from_width=140),
+        column("cpu_layers").but(heading="CPU"),
+        column("refused_layers").but(from_width=1),
+        column("dtype").but(from_width=124),
+        column("basis").but(from_width=72),
+        COMPILED.column("state").but(from_width=1),
+        *(COMPILED.column(key).but(from_width=width) for key, width in made.items()),
+        COMPILED.column("total_cycles").but(key="compiled_cycles", from_width=120),
+        Column("agrees", "equal %", NEARLY_ALL, value=None, from_width=120),
+        Column("way", "to reach it", NAME, width=14, grow=1, value=None, from_width=1),
+        Column("then", "then FPS", RATE, value=None, from_width=1),
+    )
+
+
+_TABLE = Table("chip-list", "A chip, what the model costs on it, what was compiled.", _columns())
+_WITH_GOAL = replace(
+    _TABLE,
     columns=tuple(
-        replace(column, from_width=100) if column.key == "fps_range" else column
-        for column in CHIPS.columns
+        column.but(from_width=104) if column.key in ("time_ms", "basis") else column
+        for column in _TABLE.columns
     ),
 )
-"""With columns of changes, which need the room of the interval."""
+"""What a chip needs has the room of time and basis."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What the list of chips shows.
+
+    Attributes:
+        found: estimates of all chips; None before the answer.
+        before: of the recipe as it is, where ``found`` varies something.
+        targets: the chips, which are marked, and what is compiled for them.
+        toolkits: what compiles.
+        compiled: chip -> what became of it.
+        target: the chip of the recipe.
+        ways: chip -> what would bring it to the goal, the cheapest first.
+    """
+
+    found: Estimates | None
+    before: Estimates | None
+    targets: Targets
+    toolkits: KnownToolkits
+    compiled: Mapping[str, Compiled]
+    target: str
+    ways: Mapping[str, list[Way]]
+
+
+class ChipsPane(WithJob):
+    """A row for each chip; while a job compiles, its stages and log below."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        self.table = RecordTable(_TABLE, id="chip-table", what="chips")
+        super().__init__(RecordView("Chips (estimated)", self.table), id=id)
+
+    def take(self, listed: Listed) -> None:
+        """Show chips."""
+        found, before = listed.found, listed.before
+        goal = f", goal {found.fps_asked:g} FPS" if found is not None and found.fps_asked else ""
+        self.view.set_title(f"Chips (estimated{goal})")
+        self.table.declared = _WITH_GOAL if goal else _TABLE
+        rows = {row.chip: row for row in found.chips} if found is not None else {}
+        old = {row.chip: row for row in before.chips} if before is not None else {}
+        names = list(rows) or list(listed.targets.facts)
+        states = listed.targets.states
+        self.table.set_records(
+            [self._record(listed, name, rows.get(name), old.get(name), states) for name in names],
+            keep="chip",
+        )
+
+    @staticmethod
+    def _record(
+        listed: Listed,
+        name: str,
+        row: ChipEstimate | None,
+        old: ChipEstimate | None,
+        states: Mapping[str, str],
+    ) -> Record:
+        compiled, facts = listed.compiled.get(name), listed.targets.facts.get(name)
+        record: Record = {"chip": name} if row is None else CHIPS.record(row)
+        ways, named = listed.ways.get(name), listed.targets.settings.toolkit
+        made = {} if compiled is None else COMPILED.record(compiled)
+        return {
+            **record,
+            "refused_layers": record.get("refused_layers") or None,
+            "mark": "●" if name in listed.targets.marked else " ",
+            "target": "◆" if name == listed.target else " ",
+            "reach": reach_sign(row.reaches)[0] or None if row is not None else None,
+            "fps_change": since(_fps(row), _fps(old)),
+            "memory_change": since(_memory(row), _memory(old)),
+            "state": states.get(name),
+            "size": made.get("size"),
+            "toolkit": listed.toolkits.text_for(facts.generation, named) if facts else None,
+            "compiled_cycles": made.get("total_cycles"),
+            "agrees": None if compiled is None else _equal(compiled),
+            "way": ways[0].what if ways else "no tip saves time" if ways == [] else None,
+            "then": ways[0].fps if ways else None,
+        }
+
+    @property
+    def chip(self) -> str:
+        """The chip under the cursor; empty for none."""
+        record = self.table.record
+        return "" if record is None else str(record["chip"])
 
 
 def _fps(chip: ChipEstimate | None) -> float | None:
@@ -49,108 +177,27 @@ def _memory(chip: ChipEstimate | None) -> int | None:
     return None if chip is None or chip.memory is None else chip.memory.total
 
 
-class ChipsPane(RecordView):
-    """A row for each chip.
-
-    Attributes:
-        found: what is shown; None before the first answer.
-    """
-
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = RecordTable(CHIPS, id="chip-table", what="chips")
-        super().__init__("Chips (estimated)", table, id=id)
-        self.found: Estimates | None = None
-        self._changed = False
-
-    def take(
-        self, found: Estimates | None, before: Estimates | None, marked: Collection[str]
-    ) -> None:
-        """Show estimates.
-
-        Args:
-            found: all chips.
-            before: of the recipe as it is, where ``found`` varies something.
-            marked: chips that are compared.
-        """
-        self.found = found
-        if (before is not None) != self._changed:
-            self._changed = before is not None
-            self.table.declared = _VARIED if self._changed else CHIPS
-        old = {row.chip: row for row in before.chips} if before is not None else {}
-        rows = () if found is None else found.chips
-        self.table.set_records(
-            [
-                CHIPS.record(
-                    row,
-                    mark="●" if row.chip in marked else " ",
-                    fps_change=since(_fps(row), _fps(old.get(row.chip))),
-                    memory_change=since(_memory(row), _memory(old.get(row.chip))),
-                )
-                for row in rows
-            ],
-            keep="chip",
-        )
-
-    @property
-    def chip(self) -> str:
-        """The chip under the cursor; empty for none."""
-        record = self.table.record
-        return "" if record is None else str(record["chip"])
-
-    @property
-    def estimate(self) -> ChipEstimate | None:
-        """Its figures."""
-        rows = () if self.found is None else self.found.chips
-        return next((row for row in rows if row.chip == self.chip), None)
-
-
-# Layers that are not on the NPU, and ways to make a model faster.
-
-
-class CheckPane(LayerView):
-    """A row for each layer that does not run on the NPU as it is."""
-
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = LayerTable(OFF_NPU, id="check-layers", what="check")
-        super().__init__("Layers not on the NPU (estimated)", table, id=id)
-        self.found: ChipCheck | None = None
-
-    def take(self, found: ChipCheck | None) -> None:
-        """Show a chip."""
-        self.found = found
-        of = f" of {found.chip}" if found is not None else ""
-        self.set_title(f"Layers not on the NPU{of} (estimated)")
-        layers = () if found is None else layer_rows(found)
-        self.layer_table.show_layers(
-            layers, more=lambda layer: {"printed": layer.printed}, keep="name"
-        )
+# What to change for one chip: layers that are not on its NPU, and ways to make the model faster.
 
 
 class AdvicePane(RecordView):
-    """A row for each way, the largest gain first."""
+    """A row for each layer that the NPU does not run, then for each way, the largest gain first."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         table = RecordTable(ADVICE, id="advice-table", what="advice")
         super().__init__("Advice (gains estimated)", table, id=id)
-        self.found: AdviceAnswer | None = None
 
-    def take(self, found: AdviceAnswer | None) -> None:
-        """Show the ways of a chip."""
-        self.found = found
-        of = f" for {found.chip}" if found is not None else ""
+    def take(self, found: AdviceAnswer | None, estimate: ChipEstimate | None) -> None:
+        """Show the ways of a chip, and its layers."""
+        of = f" for {estimate.chip}" if estimate is not None else ""
         self.set_title(f"Advice{of} (gains estimated)")
-        rows = () if found is None else found.advice
+        layers = () if estimate is None else estimate.layers
+        records = [_off_npu(row) for row in layers if row.reason and row.target != "NPU"]
         whole = found.time_ms if found is not None else None
-        records = [
-            ADVICE.record(
-                row,
-                gain=row.gain_ms / whole if row.gain_ms is not None and whole else None,
-                why=row.why,
-                layers=row.layers,
-                aliases=row.layers,
-            )
-            for row in rows
-        ]
+        for row in found.advice if found is not None else ():
+            gain = row.gain_ms / whole if row.gain_ms is not None and whole else None
+            more = {"why": row.why, "layers": row.layers, "aliases": row.layers, "remedy": ""}
+            records.append(ADVICE.record(row, gain=gain, **more))
         self.table.set_records(records, keep="title")
 
     @property
@@ -160,33 +207,23 @@ class AdvicePane(RecordView):
         return str(record["layers"][0]) if record is not None and record["layers"] else ""
 
 
-# What is known of a chip, and its calibration by a measured run.
+_WHERE = {"none": "✗ refused", "unknown": "? not known where"}
 
 
-def show_facts(workspace: Workspace, chip: str) -> None:
-    """Ask for the facts of a chip and show them in a dialog."""
-    from rknntui.screens.dialogs.dialogs import TextDialog
-
-    def show(found: Chips) -> None:
-        for facts in found.chips:
-            workspace.app.push_screen(TextDialog(facts.name, _lines(facts)))
-
-    workspace.ask(COST_CHIPS, ChipsParams((chip,)), show)
-
-
-def _lines(facts: ChipFacts) -> list[Line]:
-    dtypes = ", ".join(facts.dtypes)
-    lines: list[Line] = [
-        [(f"Generation {facts.generation}, {facts.toolkit}, {facts.npu_cores} NPU cores", "")],
-        [(f"Quantized dtypes: {dtypes}", "")],
-        [(f"Estimates are {BASIS.get(facts.confidence, facts.confidence)}.", "")],
-        [],
-    ]
-    for figure in facts.figures:
-        name, value, source = (column.show(figure) for column in CHIP_FIGURES.columns)
-        lines.append([(f"{name}: ", "accent"), (value, "head")])
-        lines.append([(f"  {source}", "dim")])
-    return lines
+def _off_npu(row: LayerCost) -> Record:
+    """A layer that is not on the NPU, as what is to be changed."""
+    layers = row.layers or (row.id,)
+    return {
+        "gain_ms": None,
+        "gain": None,
+        "title": f"{_WHERE.get(row.target, f'! on the {row.target}')}: {row.name or row.id}",
+        "count": len(layers),
+        "source": "",
+        "why": row.reason,
+        "remedy": row.remedy,
+        "layers": layers,
+        "aliases": layers,
+    }
 
 
 def calibrate(workspace: Workspace, model: dict[str, Any], then: Callable[[], None]) -> None:

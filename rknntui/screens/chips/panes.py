@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,18 @@ from engine import human_bytes
 from engine.wire.cost_tables import TENSORS
 from engine.wire.formats import MILLISECONDS, RATIO
 from engine.wire.layers import COST, LayerFigures, by_layer, layer_rows
-from engine.wire.table import Column, Record, Table, since
+from engine.wire.table import Column, Record, Table
 from rknntui.keys.actions import with_keys
-from rknntui.screens.base.views import LOW, Views
+from rknntui.screens.base.views import Views
 from rknntui.screens.chips import words
 from rknntui.screens.chips.charts import RooflinePane, SpansChart, alive_at, peak_of
+from rknntui.screens.chips.code import CodePane
+from rknntui.screens.chips.compiling import error_lines
 from rknntui.screens.chips.estimates import AS_IS
-from rknntui.screens.chips.listing import AdvicePane, CheckPane, ChipsPane
-from rknntui.widgets.layer_table import LayerTable, LayerView
+from rknntui.screens.chips.exports import ExportsPane
+from rknntui.screens.chips.listing import AdvicePane, ChipsPane, Listed
+from rknntui.screens.chips.toolkits import NO_TOOLKIT, ToolkitsPane, toolkit_lines
+from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable, name_text
@@ -30,10 +34,17 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
+    from engine.wire.compile import Compiled
     from engine.wire.cost import ChipEstimate
     from engine.wire.table import Meaning
+    from rknntui.screens.chips.compiling import Targets
     from rknntui.screens.chips.estimates import Answers, Want
+    from rknntui.screens.chips.toolkits import KnownToolkits
+    from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
+
+_BAR = 8
+_SIGNS = {"CPU": "!", "unknown": "?", "none": "✗"}
 
 # The memory of a model on a chip: over time, and which tensors are in it.
 
@@ -89,37 +100,6 @@ class SpansPane(Vertical):
             ],
             keep="tensor",
         )
-
-
-# The layers of a chip as its compiler lays them out, and those of several chips.
-
-_BAR = 8
-_SIGNS = {"CPU": "!", "unknown": "?", "none": "✗"}
-
-
-class CostPane(LayerView):
-    """A row for each layer of the compiler."""
-
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = LayerTable(COST, id="cost-layers", what="cost")
-        super().__init__("Layers (estimated)", table, id=id)
-
-    def take(self, found: ChipEstimate | None, before: ChipEstimate | None) -> None:
-        """Show the layers of a chip; ``before`` of the recipe as it is, where it varies."""
-        self.set_title(f"Layers on {found.chip} (estimated)" if found else "Layers (estimated)")
-        old = {} if before is None else _by_name(before)
-
-        def change(row: LayerFigures) -> dict[str, float | None]:
-            now, past = row.estimated, old.get(row.id)
-            if now is None or past is None or past.estimated is None:
-                return {"change": None}
-            return {"change": since(now.time_ms, past.estimated.time_ms)}
-
-        self.layer_table.show_layers(() if found is None else layer_rows(found), more=change)
-
-    def select_layer(self, name: str) -> bool:
-        """Put the cursor on the first row of a layer, by any of its names."""
-        return self.layer_table.select_layer(name)
 
 
 class ComparePane(RecordView):
@@ -186,15 +166,17 @@ def _ms(row: LayerFigures) -> float:
     return 0.0 if row.estimated is None else row.estimated.time_ms
 
 
-_LEAST_LINES = 2
 _NONE = "No model is open.\n\n{app.open} opens a model or a recipe."
 _WAITING = "Estimating …"
 _EMPTY = {
-    "Check": "Every layer of this model runs on the NPU of this chip.",
-    "Advice": "Nothing to advise: no tip of the manuals applies to this model.",
+    "Advice": "Nothing to advise: all layers run on the NPU of this chip, and no tip of the "
+    "manuals applies to this model.",
     "Roofline": "No layer of this model multiplies, or none takes time.",
     "Memory": "No tensors are known for this chip.",
 }
+_LEAST_LINES = 2
+_FRAME = 3
+"""Lines of the bar of views, of a table's caption and of its head."""
 
 
 @dataclass(frozen=True)
@@ -204,14 +186,20 @@ class Shown:
     Attributes:
         answers: of the open model.
         want: what is looked at.
-        marked: chips that are compared.
-        opened: whether a model is open.
+        targets: the chips, which are marked, and how they are compiled for.
+        toolkits: the environments.
+        compiled: chip -> what became of it.
+        target: the chip of the recipe.
+        working: the job of Toolkits.
     """
 
     answers: Answers
     want: Want
-    marked: Collection[str]
-    opened: bool
+    targets: Targets
+    toolkits: KnownToolkits
+    compiled: Mapping[str, Compiled]
+    target: str
+    working: JobView | None
 
     @property
     def estimate(self) -> ChipEstimate | None:
@@ -219,25 +207,34 @@ class Shown:
         return self.answers.estimate(self.want.chip, self.want.scenario)
 
     @property
-    def before(self) -> ChipEstimate | None:
-        """The same with the recipe as it is; None where nothing is varied."""
-        varied = self.want.scenario != AS_IS
-        return self.answers.estimate(self.want.chip) if varied else None
+    def listed(self) -> Listed:
+        """All chips."""
+        found = self.answers.overview(self.want.scenario)
+        before = self.answers.overview() if self.want.scenario != AS_IS else None
+        known = {row.chip: self.answers.ways(row) for row in (found.chips if found else ())}
+        ways = {name: texts for name, texts in known.items() if texts is not None}
+        return Listed(found, before, self.targets, self.toolkits, self.compiled, self.target, ways)
 
 
 class ChipViews(Views):
-    """One of seven views."""
+    """One of eight views."""
 
     VIEWS = {
         "Chips": (ChipsPane, "chips-pane"),
-        "Layers": (CostPane, "cost-pane"),
+        "Code": (CodePane, "code-pane"),
+        "Exports": (ExportsPane, "exports-pane"),
         "Compare": (ComparePane, "side-pane"),
         "Memory": (SpansPane, "spans-pane"),
         "Roofline": (RooflinePane, "roofline-pane"),
-        "Check": (CheckPane, "check-pane"),
         "Advice": (AdvicePane, "advice-pane"),
+        "Toolkits": (ToolkitsPane, "toolkits-pane"),
     }
-    NOTES_FOCUS = False
+    DEFAULT_CSS = """
+    ChipViews.-detail {
+        & > .views-body { display: none; }
+        & > .views-notes { height: 1fr; }
+    }
+    """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
@@ -246,53 +243,68 @@ class ChipViews(Views):
     chips = getters.query_one(ChipsPane)
     """The chips side by side."""
 
-    costs = getters.query_one(CostPane)
-    """The layers of a chip."""
-
     spans = getters.query_one(SpansPane)
     """The memory over time."""
+
+    code = getters.query_one(CodePane)
+    """The project."""
+
+    exports = getters.query_one(ExportsPane)
+    """The forms of a build."""
+
+    toolkits = getters.query_one(ToolkitsPane)
+    """The environments."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the detail stands in the place of the table."""
+        return self.has_class("-detail")
+
+    def show_detail(self, whole: bool) -> None:
+        """Put the detail in the place of the table, or below it again."""
+        self.set_class(whole, "-detail")
+        self.tell()
+        (self.told if whole else self.first_focus).focus()
 
     def draw(self, shown: Shown) -> None:
         """Show what is known for the view."""
         self._shown = shown
         answers, want = shown.answers, shown.want
-        varied = want.scenario != AS_IS
         said = self._said()
-        self.pane.table.set_empty(said)
+        if self.view not in ("Code", "Exports"):
+            self.pane.table.set_empty(said)
         match self.view:
             case "Chips":
-                before = answers.overview() if varied else None
-                self.chips.take(answers.overview(want.scenario), before, shown.marked)
-            case "Layers":
-                self.costs.take(shown.estimate, shown.before)
+                self.chips.take(shown.listed)
+                self.chips.show_job(shown.targets.job)
             case "Compare":
                 chips = (want.chip, *want.others)
                 estimates = [answers.estimate(chip, want.scenario) for chip in chips]
                 self.pane.take([row for row in estimates if row is not None])
-            case "Memory":
-                self.spans.take(shown.estimate, said)
-            case "Roofline":
+            case "Memory" | "Roofline":
                 self.pane.take(shown.estimate, said)
-            case "Check":
-                self.pane.take(answers.check(want.chip, want.scenario))
             case "Advice":
-                self.pane.take(answers.advice(want.chip, want.scenario))
+                self.pane.take(answers.advice(want.chip, want.scenario), shown.estimate)
+            case "Toolkits":
+                self.toolkits.take(shown.toolkits.rows or ())
+                self.toolkits.show_job(shown.working)
         self.tell()
 
     def _said(self) -> str:
         """What stands where there are no rows."""
         shown = self._shown
-        if shown is None or not shown.opened:
+        if self.view == "Toolkits":
+            return with_keys(NO_TOOLKIT)
+        if shown is None or not shown.answers.model:
             return with_keys(_NONE)
         if shown.answers.error:
             return shown.answers.error
-        known = {
-            "Check": shown.answers.check(shown.want.chip, shown.want.scenario),
-            "Advice": shown.answers.advice(shown.want.chip, shown.want.scenario),
-        }.get(self.view, shown.estimate)
+        known: object = shown.estimate
+        if self.view == "Advice" and known is not None:
+            known = shown.answers.advice(shown.want.chip, shown.want.scenario)
         if known is None:
             return _WAITING
-        problem = getattr(known, "problem", "")
+        problem = getattr(shown.estimate, "problem", "")
         return str(problem) or _EMPTY.get(self.view, "No layer.")
 
     @property
@@ -300,30 +312,52 @@ class ChipViews(Views):
         return self.spans.chart if self.view == "Memory" else super().first_focus
 
     def most_notes(self) -> int:
-        """Few below all chips, which a screen of 24 lines shows whole."""
-        few = self.view == "Chips" and self.app.size.height < LOW
-        return _LEAST_LINES if few else super().most_notes()
+        """What the table leaves free; of all chips a screen of 24 lines shows every one."""
+        if self.whole:
+            return self.size.height - 1
+        table = self.table
+        free = self.size.height - _FRAME - (table.total if table is not None else 0)
+        if self.view in ("Memory", "Roofline", "Code"):
+            return super().most_notes()
+        least = _LEAST_LINES if self.view == "Chips" else super().most_notes()
+        return max(least, free)
 
     def notes(self, width: int) -> list[Line]:
         shown = self._shown
         if shown is None:
             return []
-        record = self.pane.table.record
         match self.view:
-            case "Layers":
-                return words.layer_lines(self.costs.layer_table.figures, shown.estimate, width)
+            case "Chips":
+                return self._of_chip(shown, width)
             case "Memory":
                 return words.memory_lines(shown.estimate, width)
-            case "Check":
-                check = shown.answers.check(shown.want.chip, shown.want.scenario)
-                return words.check_lines(record, check, width)
             case "Advice":
-                advice = shown.answers.advice(shown.want.chip, shown.want.scenario)
-                return words.advice_lines(record, advice, width)
-            case "Chips":
-                return words.chip_lines(self.chips.estimate, width)
+                return words.advice_lines(self.pane.table.record, shown.estimate, width)
+            case "Code":
+                return self.code.notes(width)
+            case "Exports":
+                return wrapped(self.exports.form.about, width, "dim")
+            case "Toolkits":
+                if shown.toolkits.error is not None:
+                    return error_lines(shown.toolkits.error, width)
+                failed = words.failed_lines(shown.working, width)
+                return [*failed, *toolkit_lines(self.toolkits.environment, width)]
             case _:
                 return words.chip_lines(shown.estimate, width)
+
+    def _of_chip(self, shown: Shown, width: int) -> list[Line]:
+        """All that is known of the chip under the cursor, what needs a deed first."""
+        chip, listed = self.chips.chip, shown.listed
+        rows = listed.found.chips if listed.found is not None else ()
+        row = next((row for row in rows if row.chip == chip), None)
+        lines: list[Line] = []
+        if row is not None and row.reaches and listed.found is not None:
+            lines += words.goal_lines(row, listed.found.fps_asked, listed.ways.get(chip), width)
+        lines += words.compile_lines(shown.targets, shown.toolkits, chip, shown.compiled, width)
+        lines += words.chip_lines(row, width)
+        estimate = shown.answers.estimate(chip, shown.want.scenario)
+        lines += words.limit_lines(estimate, width)
+        return lines + words.facts_lines(shown.targets.facts.get(chip), width)
 
     @on(Rows.Highlighted)
     def _moved(self) -> None:

@@ -2,59 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine import sanitize
-from engine.wire.cost import CostCheckParams, WhatIf
-from engine.wire.cost_tables import BASIS
+from engine.wire.cost import WhatIf
+from engine.wire.cost_tables import BASIS, CHIP_FIGURES
 from engine.wire.flags import words_of
-from engine.wire.formats import CHANGE, COUNT, DURATION, MILLISECONDS, RATE, SIZE, range_of
+from engine.wire.formats import CHANGE, DURATION, MILLISECONDS, PROGRESS, RATE, SIZE, range_of
 from engine.wire.table import since
-from rknntui.keys.actions import key_text
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.keys.commandline import command_for
-from rknntui.screens.chips.estimates import scenario_words
+from rknntui.screens.chips.code import chip_of, project_command
+from rknntui.screens.chips.compiling import compile_command, compiled_lines, error_lines
+from rknntui.screens.chips.estimates import AS_IS, scenario_words
+from rknntui.screens.chips.exports import export_command
+from rknntui.screens.chips.listing import reach_sign
+from rknntui.screens.chips.toolkits import NO_TOOLKIT
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.cost import AdviceAnswer, ChipCheck, ChipEstimate, Estimates
-    from engine.wire.layers import LayerFigures
+    from engine.wire.compile import Compiled
+    from engine.wire.cost import ChipEstimate, ChipFacts
     from engine.wire.table import Record
-    from rknntui.screens.chips.estimates import Want
-    from rknntui.session.state import Session
+    from rknntui.screens.chips.compiling import Targets
+    from rknntui.screens.chips.estimates import Way
+    from rknntui.screens.chips.toolkits import KnownToolkits
+    from rknntui.screens.chips.workspace import Chips
+    from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
 
-def top_facts(
-    found: Estimates | None,
-    chip: ChipEstimate | None,
-    before: ChipEstimate | None,
-    scenario: WhatIf,
-    *,
-    asking: bool,
-    error: str,
-) -> tuple[Fact, ...]:
-    """The chip that is looked at, what is varied, and whether figures are on their way.
+def running_facts(job: JobView) -> tuple[Fact, ...]:
+    """How far a job is."""
+    stage = job.stage
+    parts = [Fact(f"▶ {sanitize(job.title, 120)}"), Fact(PROGRESS.text(job.fraction))]
+    if stage is not None:
+        note = f" {sanitize(stage.note, 80)}" if stage.note else ""
+        parts.append(Fact(f"{sanitize(stage.title, 80)}{note}", (), 1))
+    state = "stopping" if job.cancelling else f"{key_text('job.cancel')} stops it"
+    return (*parts, Fact(state, (), 2))
 
-    Args:
-        found: all chips.
-        chip: the one that is looked at.
-        before: it, with the recipe as it is; None where nothing is varied.
-        scenario: what is varied.
-        asking: whether answers are missing.
-        error: why one is.
-    """
-    if error:
-        return (Fact(f"✗ {sanitize(error, 300)}"),)
+
+def top_facts(chips: Chips) -> tuple[Fact, ...]:
+    """The job that runs; else the chip that is looked at, what is varied, and the goal."""
+    job, answers = chips.job, chips.answers
+    if job is not None and job.running:
+        return running_facts(job)
+    if not answers.model:
+        return (Fact("no model is open"),)
+    if answers.error:
+        return (Fact(f"✗ {sanitize(answers.error, 300)}"),)
+    found, scenario = chips.overview, chips.scenario
     parts: list[Fact] = []
-    if chip is not None:
+    if (chip := chips.row(found)) is not None:
         parts.append(Fact(sanitize(chip.chip, 40)))
-        parts += _figures(chip, before)
+        parts += _figures(chip, chips.row(answers.overview()) if scenario != AS_IS else None)
     if words := scenario_words(scenario):
         reset = f"what if {words} ({key_text('chips.reset')} resets)"
         parts.append(Fact(reset, (f"what if {words}",)))
-    if asking or found is None:
+    if (goal := answers.goal) is not None and found is not None:
+        count = len(found.chips) - len(chips.missing)
+        parts.append(Fact(f"{count} of {len(found.chips)} chips reach {goal:g} FPS", (), 1))
+    if marked := len(chips.targets.marked):
+        parts.append(Fact(f"{marked} marked", (), 2))
+    failed = ", ".join(name for name, row in chips.session.compilations.items() if row.problem)
+    parts += [Fact(f"✗ failed: {failed}")] if failed else []
+    if answers.asking or found is None:
         parts.append(Fact("estimating …", rank=1))
     else:
         parts.append(Fact(f"{len(found.chips)} chips in {DURATION.text(found.seconds)}", rank=3))
@@ -91,39 +107,13 @@ def chip_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     return _warned(chip, width) + _told(" ".join(parts), width) + _notes(chip, width)
 
 
-def _warned(estimate: ChipEstimate | ChipCheck, width: int) -> list[Line]:
+def _warned(estimate: ChipEstimate, width: int) -> list[Line]:
     """What the vendor's compiler is known to fail at, before anything else."""
     return [line for text in estimate.warnings for line in _told(f"! {text}", width, "warn")]
 
 
 def _notes(chip: ChipEstimate, width: int) -> list[Line]:
     return [line for note in chip.notes for line in _told(note, width)]
-
-
-_WHERE = {"none": "refused", "unknown": "not known where"}
-
-
-def layer_lines(row: LayerFigures | None, chip: ChipEstimate | None, width: int) -> list[Line]:
-    """What a narrow table has no column for, of the layer under the cursor."""
-    if chip is None or chip.problem:
-        return chip_lines(chip, width)
-    if row is None or row.estimated is None:
-        return []
-    layer = row.estimated
-    lines: list[Line] = []
-    if layer.reason:
-        style = "bad" if layer.target == "none" else "warn"
-        where = _WHERE.get(layer.target, f"on {layer.target}")
-        lines += _told(f"{where}: {layer.reason}", width, style)
-        lines += _told(f"Fix: {layer.remedy}", width, "good") if layer.remedy else []
-    parts = [layer.name, f"{layer.shapes_in} → {layer.shape_out or '–'}"]
-    if layer.macs:
-        parts.append(f"{COUNT.text(layer.macs)} MACs")
-    parts.append(f"{SIZE.text(layer.read_bytes + layer.write_bytes)} moved")
-    if layer.npu_cycles or layer.ddr_cycles:
-        npu, ddr = COUNT.text(layer.npu_cycles), COUNT.text(layer.ddr_cycles)
-        parts.append(f"cycles: NPU {npu}, DDR {ddr}")
-    return lines + _told(" · ".join(parts), width)
 
 
 def memory_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
@@ -140,40 +130,123 @@ def memory_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     return _told(text, width)
 
 
-def check_lines(record: Record | None, found: ChipCheck | None, width: int) -> list[Line]:
-    """How many layers where; rule and fix of the layer under the cursor, whole."""
-    if found is None:
-        return []
-    if found.problem:
-        return _told(f"{found.chip}: {found.problem}", width, "warn")
-    on_cpu = (
-        f"{found.unknown_layers} not known where"
-        if found.cpu_layers is None
-        else f"{found.cpu_layers} on the CPU"
-    )
-    counts = (
-        f"{found.chip}, {found.dtype}: {found.npu_layers} on the NPU, {on_cpu}, "
-        f"{found.refused_layers} refused."
-    )
-    off = found.cpu_layers or found.unknown_layers
-    bad = "bad" if found.refused_layers else "warn" if off else "good"
-    lines = _warned(found, width) + _told(counts, width, bad)
+def advice_lines(record: Record | None, chip: ChipEstimate | None, width: int) -> list[Line]:
+    """The reason of the advice under the cursor, its fix, its layers and its source."""
+    lines: list[Line] = []
     if record is not None:
-        lines += _told(f"{record['printed']}: {record['reason'] or ''}", width)
+        lines += _told(record["why"], width, "")
         lines += _told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
+        few, more = record["layers"][:4], len(record["layers"]) - 4
+        names = ", ".join(few) + (f" and {more} more" if more > 0 else "")
+        lines += _told(f"Layers: {names}", width) if names else []
+        lines += _told(f"Source: {record['source']}", width) if record["source"] else []
+    return lines + chip_lines(chip, width)
+
+
+def goal_lines(chip: ChipEstimate, goal: float, ways: list[Way] | None, width: int) -> list[Line]:
+    """Whether a chip reaches the frames a second, and what would bring it there."""
+    sign, style = reach_sign(chip.reaches)
+    says = {
+        "yes": "also at the low end of its interval",
+        "maybe": "its interval leaves it open",
+        "no": "not even at the high end of its interval",
+    }[chip.reaches]
+    lines = _told(f"{sign} {goal:g} FPS on {chip.chip}: {says}.", width, style)
+    if chip.reaches == "yes":
+        return lines
+    if ways is None:
+        return [*lines, *_told("Looking for what would bring it there …", width)]
+    tried = [f"→ {way.told} (estimated)" for way in ways] or [
+        "→ No tip of the manuals saves time here."
+    ]
+    return [*lines, *(line for way in tried for line in _told(way, width, ""))]
+
+
+_LONGEST = 3
+"""Layers that take longest, of those that are told."""
+
+
+def limit_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
+    """What most of the time is, the longest layers, and those that are not on the NPU."""
+    if chip is None or not chip.layers:
+        return []
+    whole = sum(row.time_ms for row in chip.layers) or 1.0
+    bounds: dict[str, float] = {}
+    for row in chip.layers:
+        bounds[row.bound] = bounds.get(row.bound, 0.0) + row.time_ms
+    most = sorted(bounds.items(), key=lambda pair: -pair[1])
+    shares = ", ".join(f"{name} {share / whole:.0%}" for name, share in most if share > 0)
+    longest = sorted(chip.layers, key=lambda row: -row.time_ms)[:_LONGEST]
+    names = ", ".join(f"{row.id} {row.time_ms / whole:.0%}" for row in longest)
+    lines = _told(f"limited by (estimated): {shares} · longest: {names}", width, "")
+    for row in chip.layers:
+        if row.reason and row.target != "NPU":
+            style = "bad" if row.target == "none" else "warn"
+            where = {"none": "refused", "unknown": "not known where"}.get(row.target, "on the CPU")
+            lines += _told(f"{row.id} {where}: {row.reason}", width, style)
+            lines += _told(f"Fix: {row.remedy}", width, "good") if row.remedy else []
     return lines
 
 
-def advice_lines(record: Record | None, found: AdviceAnswer | None, width: int) -> list[Line]:
-    """The reason of the advice under the cursor, its layers and its source."""
-    if found is None or record is None:
+def facts_lines(facts: ChipFacts | None, width: int) -> list[Line]:
+    """What is known of a chip, each figure with its source."""
+    if facts is None:
         return []
-    lines = _told(record["why"], width)
-    if record["layers"]:
-        few, more = record["layers"][:4], len(record["layers"]) - 4
-        names = ", ".join(few) + (f" and {more} more" if more > 0 else "")
-        lines += _told(f"Layers: {names}", width)
-    return lines + (_told(f"Source: {record['source']}", width, "dim") if record["source"] else [])
+    dtypes = ", ".join(facts.dtypes)
+    text = f"generation {facts.generation}, {facts.toolkit}, {facts.npu_cores} NPU cores, {dtypes}"
+    lines = _told(f"{facts.name}: {text}", width, "")
+    for figure in facts.figures:
+        name, value, source = (column.show(figure) for column in CHIP_FIGURES.columns)
+        lines += _told(f"{name}: {value} ({source})", width)
+    return lines
+
+
+def failed_lines(job: JobView | None, width: int) -> list[Line]:
+    """Why the last job made nothing."""
+    if job is None or job.running or job.error is None or job.state == "cancelled":
+        return []
+    return error_lines(job.error, width)
+
+
+def compile_lines(
+    targets: Targets,
+    toolkits: KnownToolkits,
+    chip: str,
+    compiled: Mapping[str, Compiled],
+    width: int,
+) -> list[Line]:
+    """What was compiled for a chip, why nothing, or what it needs to be."""
+    job = targets.job
+    if (job is not None and job.running) or not chip:
+        return []
+    if toolkits.error is not None:
+        return error_lines(toolkits.error, width)
+    lines = failed_lines(job, width)
+    made = compiled.get(chip)
+    if made is not None:
+        text = "! The recipe changed since this was compiled."
+        lines += _told(text, width, "warn") if targets.outdated else []
+        return [*lines, *compiled_lines(made, width)]
+    if (why := no_toolkit(targets, toolkits, (chip,))) and toolkits.rows is not None:
+        return [*lines, *_told(f"! {with_keys(why)}", width, "warn")]
+    if chip in targets.wanted(chip):
+        return [*lines, *_told(with_keys(f"{chip}: {{chips.run}} compiles for it."), width)]
+    return [*lines, *_told(with_keys(f"{chip}: {{chips.mark}} marks it to compile."), width)]
+
+
+def no_toolkit(targets: Targets, toolkits: KnownToolkits, chips: Sequence[str]) -> str:
+    """Why no toolkit compiles for any of the chips; keys as in help texts."""
+    if toolkits.rows is None:
+        return "" if toolkits.error is None else toolkits.error["what"]
+    if toolkits.rows == ():
+        return NO_TOOLKIT.replace("\n\n", " ")
+    named = targets.settings.toolkit
+    known = [targets.facts[name].generation for name in chips if name in targets.facts]
+    if not known or any(toolkits.for_generation(one, named) for one in known):
+        return ""
+    which = f"toolkit {sanitize(named, 60)}" if named else f"toolkit of generation {known[0]}"
+    sets = "" if known[0] == 1 else "{chips.install} installs one, "
+    return f"no {which} is set up (in Toolkits {sets}{{chips.adopt}} adopts one)."
 
 
 def _told(text: str, width: int, style: str = "dim") -> list[Line]:
@@ -182,19 +255,98 @@ def _told(text: str, width: int, style: str = "dim") -> list[Line]:
 
 # The command line that says what a view of Chips shows.
 
-_VERBS = {"Chips": "chips", "Memory": "memory", "Check": "check"}
+_VERBS = {"Chips": "chips", "Memory": "memory"}
 
 
-def command_line(session: Session, want: Want) -> list[str]:
+def command_line(chips: Chips) -> list[str]:
     """The words; empty where nothing is open."""
+    want, views, session = chips.want(), chips.views, chips.session
+    match want.view:
+        case "Exports":
+            return export_command(chips, views.exports.form)
+        case "Toolkits":
+            row = views.toolkits.environment
+            return ["rknntui", "vendor", *(("check", row.name) if row else ("install",))]
+        case "Code":
+            return project_command(views.code.project, chips)
+    if want.view == "Chips" and (chips.targets.marked or session.compilations):
+        return compile_command(chips, chips.targets, chips.targets.wanted(want.chip))
     verb = _VERBS.get(want.view, "perf estimate")
     words = command_for(verb, session)
     if not words:
         return []
-    chips = () if want.view == "Chips" else (want.chip, *want.others)
-    asked = replace(want.scenario, chips=chips)
-    if verb == "check":
-        return [*words, *words_of(CostCheckParams, {"chips": chips, "dtype": asked.dtype})]
+    names = () if want.view == "Chips" else (want.chip, *want.others)
+    asked = replace(want.scenario, chips=names)
     if verb == "memory":  # that of one core
         asked = replace(asked, cores=1)
-    return [*words, *words_of(WhatIf, vars(asked))]
+    goal = (
+        ["--fps", f"{chips.answers.goal:g}"]
+        if chips.answers.goal is not None and verb == "chips"
+        else []
+    )
+    advice = ["--advice"] if want.view == "Advice" else []
+    return [*words, *words_of(WhatIf, vars(asked)), *goal, *advice]
+
+
+# Why something cannot be done in Chips now.
+
+_NO_MODEL = "no model is open ({app.open} opens one)."
+_CONTAINER = "a container is open; open its model to {} it."
+
+
+def reason(method: str, chips: Chips) -> str:
+    """Why an action cannot run now, keys as in help texts; empty when it can."""
+    if elsewhere := chips.other_view(method):
+        return elsewhere
+    opened = bool(chips.answers.model)
+    if method in ("estimate", "goal", "report", "calibrate") and not opened:
+        return _NO_MODEL
+    if method == "reset" and chips.scenario == AS_IS and chips.answers.goal is None:
+        return "nothing is varied ({chips.edit} does)."
+    if method in ("mark", "next_chip", "chip_before", "compare") and not chips.names:
+        return "no chips are known yet."
+    if method in ("next_problem", "problem_before") and not chips.missing:
+        return (
+            "every chip reaches the goal."
+            if chips.answers.goal
+            else "no goal is set ({chips.goal})."
+        )
+    if method == "node" and not chips.views.layer_id:
+        return "no layer is under the cursor."
+    if method == "board":
+        made = chips.session.compilations.get(chips.chip)
+        return "" if made is not None and made.path else "nothing is compiled for this chip yet."
+    if method in ("remove", "use") and chips.views.toolkits.environment is None:
+        return "no toolkit is in the list."
+    if method == "edit":
+        return _no_edit(chips, opened)
+    return _no_run(chips) if method == "run" else ""
+
+
+def _no_edit(chips: Chips, opened: bool) -> str:
+    if chips.view == "Toolkits":
+        return "a toolkit has no settings ({chips.install}, {chips.adopt} make another)."
+    return "" if opened or chips.view == "Exports" else _NO_MODEL
+
+
+def _no_run(chips: Chips) -> str:
+    """Why what the view is for cannot begin."""
+    view, session = chips.view, chips.session
+    if view == "Toolkits":
+        known = chips.views.toolkits.environment is not None
+        return "" if known else "no toolkit is in the list ({chips.install} installs one)."
+    if view == "Exports" and chips.views.exports.form.of_file:
+        return ""
+    if session.model is None:
+        return _NO_MODEL
+    if view == "Code":
+        known = bool(chip_of(chips.views.code.project, session))
+        return "" if known else "no chip is chosen ({chips.edit} chooses one)."
+    if session.container is not None:
+        return _CONTAINER.format("export" if view == "Exports" else "compile")
+    if view == "Exports":
+        return ""
+    wanted = chips.targets.wanted(chips.chip)
+    if not wanted:
+        return "no chip is chosen ({chips.mark} marks one)."
+    return no_toolkit(chips.targets, chips.toolkits, wanted)

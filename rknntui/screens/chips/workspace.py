@@ -1,9 +1,9 @@
-"""Workspace Chips: what the open model costs on every chip, estimated."""
+"""Workspace Chips: what the model costs on every chip, and what an NPU runs of it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from textual import getters, on
@@ -11,52 +11,100 @@ from textual.app import ComposeResult
 
 from engine.wire.cost import EstimateParams
 from rknntui.links import GoToDeploy
+from engine.wire.build import EXPORT, Exported
+from engine.wire.codegen import CODEGEN, CodegenParams, Generated
+from engine.wire.compile import COMPILE
+from engine.wire.cost import COST_CHIPS, ChipsParams, EstimateParams, Goal
+from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
+from engine.wire.segments import Segments
+from rknntui.links import GoToCompile, GoToCompiled, GoToLayer
 from rknntui.screens.base.views import TableWorkspace, Views
-from rknntui.screens.chips.estimates import AS_IS, WHAT_IF, Answers, Want, ask_report, checked
-from rknntui.screens.chips.listing import calibrate, show_facts
+from rknntui.screens.chips import words
+from rknntui.screens.chips.code import ask_project, show_file, write_project
+from rknntui.screens.chips.compiling import Targets, ask_compile
+from rknntui.screens.chips.estimates import (
+    AS_IS,
+    WHAT_IF,
+    Answers,
+    Want,
+    ask_goal,
+    ask_report,
+    checked,
+)
+from rknntui.screens.chips.exports import (
+    FILE_JOBS,
+    ask_encrypted,
+    ask_export,
+    ask_segments,
+    forget_key,
+    show_exported,
+    show_file_result,
+)
+from rknntui.screens.chips.listing import calibrate
 from rknntui.screens.chips.panes import ChipViews, Shown
-from rknntui.screens.chips.words import command_line, top_facts
-from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
+from rknntui.screens.chips.toolkits import (
+    TOOLKIT_JOBS,
+    KnownToolkits,
+    ask_adopt,
+    ask_install,
+    ask_remove,
+    check,
+)
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import FactsLine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine import Finding
     from engine.wire.cost import ChipEstimate, Estimates, WhatIf
     from rknntui.session.messages import RecipeChanged
+    from engine.wire.cost import Chips as KnownChips
+    from rknntui.links import Link
+    from rknntui.session.job_view_model import JobView
+    from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged, ResultFound
 
 _FIRST = "rk3588"
-"""The chip that is looked at first where the recipe names none."""
+"""The chip that is looked at first where there is no target."""
+_JOBS = (EXPORT.name, COMPILE.name, CODEGEN.name, *FILE_JOBS, *TOOLKIT_JOBS)
 
 
 class Chips(TableWorkspace):
-    """The chips side by side; layers, memory, roofline, checks and advice of one of them."""
+    """The chips side by side: estimated, compiled for; and all that is made of the build."""
 
     NAME = "chips"
     HELP = (
-        "What the model costs on every chip, before you own one: all figures are estimated, with "
-        "the interval that holds nine times in ten. Enter shows the layers of the chip under the "
-        "cursor, {chips.mark} marks chips for Compare. {chips.what_if} estimates another dtype, "
-        "input size, batch, number of cores or clock; {chips.reset} goes back. Layers have the "
-        "time, what bounds it and why one is not on the NPU; Memory shows the tensors over time, "
-        "Roofline the rate of each layer below what the chip can do, Check the layers that are "
-        "not on the NPU with the fix, Advice what would make the model faster."
+        "What the model costs on every chip, before you own one (estimated; intervals hold nine "
+        "in ten), and what an NPU runs of it. ◆ is the target, {chips.mark} marks chips: "
+        "{chips.run} compiles for them, {chips.compare} sets their layers side by side. "
+        "{chips.goal} asks which chips do so many frames a second, and what the others need. "
+        "{chips.edit} estimates another dtype, input size, batch, number of cores or clock. Enter "
+        "shows the layers of the target in Layers. Code writes a project with the compiled model "
+        "in it, Exports has files for other tools, segments and encryption, Toolkits the vendor's "
+        "compilers. Jobs go on when the workbench closes."
     )
     FIRST_FOCUS = "#chip-table"
 
     def __init__(self) -> None:
         super().__init__()
         self.scenario = AS_IS
-        self.marked: dict[str, None] = {}
-        self.answers = Answers(self, self._want, self._draw)
+        self.answers = Answers(self, self.want, self.draw)
+        self.toolkits = KnownToolkits(self, self.draw)
         self._chip = ""
-        self._wanted_layer = ""
+        self._place = True  # the cursor is still to be put on the chip that is looked at
+        self._asked_for = False
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="chips-facts")
         yield ChipViews(id="chips-panes")
 
     views = getters.query_one(ChipViews)
-    """The seven views."""
+    """The eight views."""
+
+    @cached_property
+    def targets(self) -> Targets:
+        """The chips, which are marked, and how they are compiled for."""
+        return Targets(self.session)
 
     @property
     def overview(self) -> Estimates | None:
@@ -65,76 +113,135 @@ class Chips(TableWorkspace):
 
     @property
     def chip(self) -> str:
-        """The chip that is looked at; the recipe's before another one is."""
+        """The chip that is looked at; the target before another one is."""
         names = self.names
-        if self._chip in names:
+        if self._chip in names or not names:
             return self._chip
-        for name in (str(self.session.recipe.get("target_platform") or ""), _FIRST):
-            if name.lower() in names:
-                return name.lower()
-        return names[0] if names else ""
+        known = (name for name in (self.session.chip, _FIRST) if name in names)
+        return next(known, names[0])
 
     @property
     def names(self) -> list[str]:
         """All chips, as they are sorted in their table."""
         overview = self.overview or self.answers.overview()
-        known = [row.chip for row in overview.chips] if overview is not None else []
+        known = [row.chip for row in overview.chips] if overview else list(self.targets.facts)
         shown = [str(record["chip"]) for record in self.views.chips.table.records]
         return shown if set(shown) == set(known) else known
 
-    def _want(self) -> Want:
+    @property
+    def missing(self) -> list[str]:
+        """The chips that may not reach the goal, as they are sorted."""
+        rows = self.overview.chips if self.overview is not None else ()
+        lost = {row.chip for row in rows if row.reaches in ("no", "maybe")}
+        return [name for name in self.names if name in lost]
+
+    @property
+    def job(self) -> JobView | None:
+        """The job of this workspace that runs, else the last one."""
+        return self.session.newest(*_JOBS)
+
+    def want(self) -> Want:
+        """What is looked at."""
         chip = self.chip
-        others = tuple(name for name in self.marked if name != chip)
+        others = tuple(name for name in self.targets.marked if name != chip)
         return Want(self.views.view, chip, others, self.scenario)
 
     # -- the session -----------------------------------------------------------------------------
 
     def update_view(self) -> None:
+        self.toolkits.ask()
+        if not self.targets.facts:
+            self.ask(COST_CHIPS, ChipsParams(), self._know_chips, failed=lambda _: None)
         self.answers.update()
-        self._draw()
+        self.draw()
+
+    def _know_chips(self, answer: KnownChips) -> None:
+        self.targets.know(answer.chips)
+        self.draw()
 
     def on_recipe_changed(self, message: RecipeChanged) -> None:
         """Other options, other figures; another target is looked at."""
         if "target_platform" in message.names:
-            self._chip = ""
+            self._chip, self._place = "", True
         if self.shown:
             self.answers.update(rest=True)
-            self._draw()
+            self.draw()
 
     def on_model_opened(self) -> None:
-        """Another model has other inputs and layers."""
-        self.scenario, self._wanted_layer = AS_IS, ""
+        """Another model has other inputs and layers; what was made is of the one before."""
+        self.scenario = AS_IS
+        self.views.exports.forget()
+        self.views.code.forget()
         if self.shown:
             self.update_view()
 
-    def _draw(self) -> None:
+    def on_target_changed(self) -> None:
+        """Another compiled model, which the project takes along."""
+        self.draw()
+
+    def on_result_found(self, message: ResultFound) -> None:
+        """A compilation of an earlier run fits the open recipe."""
+        self.draw()
+
+    def on_job_changed(self, message: JobChanged) -> None:
+        """A job of this workspace moved on."""
+        job = self.session.jobs.get(message.job)
+        if job is not None and job.method in _JOBS:
+            self.draw()
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """Take what was made."""
+        job = self.session.jobs.get(message.job)
+        if job is None or job.method not in _JOBS:
+            return
+        match message.result:
+            case Exported() as result if self.session.is_ours(job):
+                self.views.exports.written(result)
+                if self.shown:
+                    show_exported(self.app, result)
+            case Generated() as result:
+                self.views.code.result = result
+            case (Encrypted() | Segments()) as result if self.shown:
+                show_file_result(self.app, result)
+        if job.method == ENCRYPTION_ENCRYPT.name:
+            forget_key(self)
+        if job.method in TOOLKIT_JOBS:
+            self.toolkits.ask()
+        self.draw()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        """Show what is known, where this workspace is on the screen."""
         if not self.is_attached or not self.shown:
             return
-        opened = bool(self.answers.model)
         views = self.views
-        views.draw(Shown(self.answers, self._want(), self.marked, opened))
-        if views.view == "Chips" and views.chips.chip != self.chip:
-            views.chips.table.select_record("chip", self.chip)
-        if self._wanted_layer and views.view == "Layers" and views.costs.table.total:
-            self._find_layer()
-        self._tell()
-        self.screen.refresh_bindings()
-
-    def _tell(self) -> None:
-        line = self.query_one(FactsLine)
-        if not self.answers.model:
-            line.show("no model is open")
-            return
-        overview = self.overview
-        before = self._row(self.answers.overview()) if self.scenario != AS_IS else None
-        asking, error = self.answers.asking, self.answers.error
-        line.show(
-            *top_facts(
-                overview, self._row(overview), before, self.scenario, asking=asking, error=error
+        views.code.draw(self)
+        views.draw(
+            Shown(
+                answers=self.answers,
+                want=self.want(),
+                targets=self.targets,
+                toolkits=self.toolkits,
+                compiled=self.session.compilations,
+                target=self.session.chip,
+                working=self.session.newest(*TOOLKIT_JOBS),
             )
         )
+        if views.view == "Chips" and self._place and views.chips.chip:
+            self._place = False
+            views.chips.table.select_record("chip", self.chip)
+        self._tell()
+        self.screen.refresh_bindings()
+        if self._asked_for and self.toolkits.rows is not None:
+            self._asked_for = False
+            self._start()
 
-    def _row(self, overview: Estimates | None) -> ChipEstimate | None:
+    def _tell(self) -> None:
+        self.query_one(FactsLine).show(*words.top_facts(self))
+
+    def row(self, overview: Estimates | None) -> ChipEstimate | None:
+        """The figures of the chip that is looked at."""
         rows = overview.chips if overview is not None else ()
         return next((row for row in rows if row.chip == self.chip), None)
 
@@ -143,58 +250,109 @@ class Chips(TableWorkspace):
     @on(Views.Changed)
     def _changed(self, event: Views.Changed) -> None:
         if event.view:
-            self.answers.update()
-            self._draw()
-            return
-        if self.views.view == "Chips" and self.views.chips.chip:
+            self.views.set_class(False, "-detail")
+        elif self.views.view == "Chips" and self.views.chips.chip:
             self._chip = self.views.chips.chip
+        if event.view or self.views.view == "Chips":
+            self.answers.update(rest=not event.view)
+        if event.view:
+            self.draw()
+            return
         self.views.tell()
         self._tell()
         self.screen.refresh_bindings()
 
+    def action_detail(self) -> None:
+        """Show the detail in the place of the table, or below it again."""
+        self.views.show_detail(not self.views.whole)
+
+    def action_back(self) -> None:
+        """From the detail to the table, from another view to the chips."""
+        if self.views.whole:
+            self.views.show_detail(False)
+        else:
+            self.views.bar.choose("Chips")
+
     @on(Rows.Chosen, "#chip-table")
     def _open_chip(self) -> None:
+        """The layers of the target; those of another chip beside them."""
         self._chip = self.views.chips.chip or self._chip
-        self.views.bar.choose("Layers")
+        target = self.session.chip
+        if not target or self._chip == target:
+            self.post_message(GoToLayer(self.session.layers.cursor))
+        else:
+            self.targets.marked.setdefault(target)
+            self.views.bar.choose("Compare")
 
-    @on(Rows.Chosen, "#cost-layers, #roof-layers, #compared-chips, #check-layers, #advice-table")
+    @on(Rows.Chosen, "#roof-layers, #compared-chips, #advice-table")
     def _open_layer(self) -> None:
-        self.action_node()
+        if layer := self.views.layer_id:
+            self.post_message(GoToLayer(layer))
+
+    @on(Rows.Chosen, "#export-forms, #toolkits")
+    def _open_row(self) -> None:
+        self.run_or_say("detail" if self.view == "Toolkits" else "run")
+
+    @on(Rows.Chosen, "#code-settings")
+    def _open_setting(self) -> None:
+        self.run_or_say("edit")
+
+    @on(Rows.Chosen, "#code-files")
+    def _open_file(self) -> None:
+        if path := self.views.code.file:
+            show_file(self, path)
+
+    def run_or_say(self, method: str) -> None:
+        """Do an action, or say why it cannot be done."""
+        if why := self.disabled_reason(method):
+            self.notify(f"Not now: {why}", severity="warning", markup=False)
+        else:
+            getattr(self, f"action_{method}")()
 
     # -- chips -----------------------------------------------------------------------------------
 
     def action_mark(self) -> None:
-        """Compare the chip under the cursor, or no longer; go on to the next one."""
-        name = self.views.chips.chip
-        if not name:
-            return
-        if name in self.marked:
-            del self.marked[name]
-        else:
-            self.marked[name] = None
-        self._draw()
-        self.views.chips.table.action_move(1)
+        """Compare and compile for the chip under the cursor, or no longer; go to the next one."""
+        if name := self.views.chips.chip:
+            self.targets.mark(name)
+            self.draw()
+            self.views.chips.table.action_move(1)
 
-    def action_choose(self) -> None:
-        """Choose the chip that is looked at."""
-        ask_user(self.app, ChoiceDialog("Chip", self.names, self.chip), self._look_at)
+    def action_mark_shown(self) -> None:
+        """Mark all chips that the filter shows, or where all are marked none of them."""
+        self.targets.mark(*(str(row["chip"]) for row in self.views.chips.table.records))
+        self.draw()
+
+    def action_compare(self) -> None:
+        """Show the layers of the marked chips side by side."""
+        self.views.bar.choose("Compare")
 
     def action_next_chip(self) -> None:
         """Look at the next chip."""
-        self._step(1)
+        self._step(self.names, 1)
 
     def action_chip_before(self) -> None:
         """Look at the chip before."""
-        self._step(-1)
+        self._step(self.names, -1)
 
-    def _step(self, by: int) -> None:
-        names = self.names
-        if self.chip in names:
-            self._look_at(names[(names.index(self.chip) + by) % len(names)])
+    def action_next_problem(self) -> None:
+        """Look at the next chip that may miss the goal."""
+        self._step(self.missing, 1)
 
-    def _look_at(self, name: str) -> None:
-        self._chip = name
-        self.update_view()
+    def action_problem_before(self) -> None:
+        """Look at the chip before that may miss the goal."""
+        self._step(self.missing, -1)
+
+    def _step(self, among: Sequence[str], by: int) -> None:
+        """Go on among some of the chips, which need not have the one that is looked at."""
+        order, here = self.names, self.chip
+        if not among:
+            return
+        at = order.index(here) if here in order else 0
+        turn = [*order[at:], *order[:at]] if by > 0 else [*order[at::-1], *order[:at:-1]]
+        self._chip, self._place = next((name for name in turn[1:] if name in among), here), True
+        self.answers.update()
+        self.draw()
 
     # -- estimates -------------------------------------------------------------------------------
 
@@ -203,48 +361,126 @@ class Chips(TableWorkspace):
         self.answers.forget()
         self.update_view()
 
-    def action_what_if(self) -> None:
-        """Ask what to vary, and estimate that."""
+    def action_goal(self) -> None:
+        """Ask how many frames a second are to be reached."""
+        ask_goal(self, self.answers.goal, self._reach)
 
-        def chosen(answer: WhatIf) -> None:
-            self.scenario = answer
-            self.update_view()
+    def _reach(self, goal: float | None) -> None:
+        self.answers.goal = goal
+        self.answers.update()
+        self.draw()
 
-        check = partial(checked, inputs=self.session.inputs)
-        WHAT_IF.ask(self.app, self.scenario, then=chosen, check=check)
+    def action_edit(self) -> None:
+        """Ask what the view is made of: what an estimate varies, a project, an export."""
+        match self.view:
+            case "Code":
+                ask_project(self, self.views.code.project, self.names, self._set_project)
+            case "Exports":
+                self._export()
+            case _:
+                now = (self.scenario, Goal(self.answers.goal))
+                WHAT_IF.ask(self.app, *now, then=self._vary, check=self._checked)
+
+    def _checked(self, asked: WhatIf, goal: Goal) -> tuple[WhatIf, float | None]:
+        return checked(asked, self.session.inputs), goal.fps
+
+    def _vary(self, asked: tuple[WhatIf, float | None]) -> None:
+        self.scenario, self.answers.goal = asked
+        self.answers.update()
+        self.draw()
+
+    def _set_project(self, project: CodegenParams) -> None:
+        self.views.code.project = project
+        self.draw()
 
     def action_reset(self) -> None:
-        """Go back to the recipe's own figures."""
-        self.scenario = AS_IS
-        self.update_view()
+        """Go back to the recipe's own figures, without a goal."""
+        self._vary((AS_IS, None))
 
     def action_report(self) -> None:
         """Ask for a file and write the report: all chips, or those that the view shows."""
-        want = self._want()
+        want = self.want()
         chips = () if want.view == "Chips" else (want.chip, *want.others)
         varied = vars(replace(self.scenario, chips=chips))
         params = EstimateParams(**self.answers.model, **varied, spans=True)
         ask_report(self, params, want.view)
 
-    def action_facts(self) -> None:
-        """Show what is known of the chip."""
-        show_facts(self, self.chip)
-
     def action_calibrate(self) -> None:
         """Correct the estimates by the newest run of this model on a board."""
         calibrate(self, self.answers.model, self.action_estimate)
 
+    # -- making ----------------------------------------------------------------------------------
+
+    def action_run(self) -> None:
+        """Do what the view is for: compile, write, export, check."""
+        match self.view:
+            case "Toolkits":
+                if (row := self.views.toolkits.environment) is not None:
+                    check(self, row)
+            case "Code":
+                write_project(self, self.views.code.project)
+            case "Exports":
+                self._export()
+            case _:
+                self._start()
+
+    def _start(self) -> None:
+        if why := self.disabled_reason("run"):
+            self.notify(f"Not now: {why}", severity="warning", markup=False)
+        else:
+            wanted = self.targets.wanted(self.chip)
+            ask_compile(self, self.targets, wanted, self.toolkits.rows or ())
+
+    def _export(self) -> None:
+        form, made = self.views.exports.form, self.session.compilations
+        compiled = [row for row in made.values() if row.path]
+        last = self.views.exports.last
+        match form.of_file:
+            case "encrypt":
+                ask_encrypted(self, last or self.session.compiled or "")
+            case "segments":
+                first = [row.path for row in compiled if self._generation(row.chip) == 1]
+                ask_segments(self, last or next(iter(first), ""), self.names)
+            case _:
+                ask_export(self, form)
+
+    def _generation(self, chip: str) -> int:
+        facts = self.targets.facts.get(chip)
+        return 0 if facts is None else facts.generation
+
+    def action_install(self) -> None:
+        """Ask where the toolkit is from, and install it."""
+        ask_install(self)
+
+    def action_adopt(self) -> None:
+        """Ask for an environment that is there already."""
+        ask_adopt(self)
+
+    def action_use(self) -> None:
+        """Use the environment under the cursor where none is named."""
+        if (row := self.views.toolkits.environment) is not None:
+            self.toolkits.use(row)
+
+    def action_remove(self) -> None:
+        """Ask, and remove the environment under the cursor."""
+        if (row := self.views.toolkits.environment) is not None:
+            ask_remove(self, row)
+
     # -- links -----------------------------------------------------------------------------------
 
-    def _find_layer(self) -> None:
-        name, self._wanted_layer = self._wanted_layer, ""
-        if not self.views.costs.select_layer(name):
-            text = f"{name} is no layer of its own on {self.chip}: it is fused or removed there."
-            self.notify(text, markup=False)
+    def arrive(self, link: Link) -> None:
+        if not isinstance(link, GoToCompile):
+            return
+        if link.chip:
+            self.targets.marked[link.chip] = None
+        self.views.bar.choose(link.view or "Chips")
+        self._asked_for = not link.view
+        self.draw()
 
-    def action_compile(self) -> None:
-        """Compile for the chip in Deploy."""
-        self.post_message(GoToDeploy("Compile", self.chip))
+    def action_board(self) -> None:
+        """Run what was compiled for the chip on a board."""
+        if (compiled := self.session.compilations.get(self.chip)) is not None:
+            self.post_message(GoToCompiled(compiled.path))
 
     def linked_layer(self, method: str) -> str:
         return self.views.layer_id
@@ -254,20 +490,24 @@ class Chips(TableWorkspace):
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
             return ""
-        if method in ("estimate", "what_if", "report", "calibrate") and not self.answers.model:
-            return "no model is open ({app.open} opens one)."
-        if method == "reset" and self.scenario == AS_IS:
-            return "nothing is varied ({chips.what-if} does)."
-        if method == "compile" and not self.answers.model:
-            return "no model is open ({app.open} opens one)."
-        if method in ("mark", "choose", "next_chip", "chip_before", "facts") and not self.names:
-            return "there is no estimate yet."
-        if method in ("node", "drill", "dtypes") and not self.views.layer_id:
-            return "no layer is under the cursor."
-        return super().unavailable_reason(method)
+        return words.reason(method, self) or super().unavailable_reason(method)
+
+    def listed_findings(self) -> Sequence[Finding]:
+        if not self.is_attached:
+            return ()
+        if self.view == "Code":
+            result = self.views.code.result
+            return () if result is None else result.findings
+        compiled = self.session.compilations.get(self.chip)
+        return compiled.findings if compiled is not None and self.view == "Chips" else ()
 
     def copy_text(self) -> str:
+        views = self.views
+        if views.whole:
+            return views.told.text()
+        if views.view == "Code" and views.code.file and views.code.files.has_focus:
+            return views.code.file
         return self.record_text()
 
     def command_line(self) -> list[str]:
-        return command_line(self.session, self._want())
+        return words.command_line(self)

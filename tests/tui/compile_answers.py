@@ -1,4 +1,4 @@
-"""Answers about toolkits, compilations and projects in the place of the worker's: what Deploy makes
+"""Answers about toolkits, compilations and projects in the place of the worker's: what Chips makes
 of them needs no toolkit.
 
 The figures are made up, so that a test can tell where each one stands on the screen.
@@ -23,7 +23,7 @@ from engine.wire.vendor import ToolkitEnvironment, ToolkitRemoved, Toolkits
 from rknntui.bridge import Bridge
 from rknntui.session.job_view_model import JobView
 
-__all__ = ["LAYERS", "DeployAnswers", "compiled", "toolkit"]
+__all__ = ["LAYERS", "CompileAnswers", "compiled", "toolkit"]
 
 LAYERS = (
     "/stem/stem.0/Conv",
@@ -109,7 +109,7 @@ def compiled(chip: str, **more: Any) -> Compiled:
     return Compiled(**(told | more))
 
 
-class DeployAnswers:
+class CompileAnswers:
     """Takes what is asked of toolkits and compilers.
 
     Attributes:

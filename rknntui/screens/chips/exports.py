@@ -1,4 +1,4 @@
-"""The view Export: every form in which a build leaves, and what is made of a file that did."""
+"""The view Exports: the forms in which a build leaves, and what is made of a file that did."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from engine.wire.project_tables import FORMS as FORM_TABLE
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
-from rknntui.screens.deploy.code import stem_of
-from rknntui.screens.dialogs.picker import ask_new_file, ask_overwrite, is_taken
+from rknntui.screens.chips.compiling import APPLIES, stem_of
+from rknntui.screens.dialogs.picker import ask_overwrite, is_taken
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.record_view import RecordView
@@ -31,6 +31,8 @@ from rknntui.widgets.records import RecordTable
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import App
 
     from rknntui.screens.base.workspace import Workspace
@@ -47,7 +49,6 @@ class BuildForm:
         runs: what runs it.
         about: the same whole, for the lines below the table.
         format: of an export; empty where something else makes it.
-        view: the view that makes it, where no export does.
         of_file: ``encrypt`` or ``segments``, of a file that was written; else empty.
         suffix: what follows the model's name in the name of its file.
     """
@@ -57,7 +58,6 @@ class BuildForm:
     runs: str
     about: str
     format: ExportForm | None = None
-    view: str = ""
     of_file: str = ""
     suffix: str = ""
 
@@ -73,7 +73,7 @@ def _declared() -> tuple[BuildForm, ...]:
 FORMS = _declared()
 
 
-class ExportPane(RecordView):
+class ExportsPane(RecordView):
     """A row for each form."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
@@ -113,28 +113,33 @@ class ExportPane(RecordView):
         self._fill()
 
 
+EXPORT_FORM = Form(
+    "Export",
+    (ExportParams,),
+    {"format": "that of the form under the cursor", "force": "asked for where the file is there"},
+)
+
+
 def ask_export(workspace: Workspace, form: BuildForm) -> None:
     """Ask for the file of a form, and start the job."""
-    recipe = dict(workspace.session.recipe)
-    kind = form.format
-    if kind is None:
-        return
 
-    def export(path: str, force: bool) -> None:
-        params = ExportParams(recipe=recipe, path=path, format=kind, force=force)
-        workspace.start_job(EXPORT, params, f"export {sanitize(Path(path).name, 80)}")
+    def go(asked: ExportParams) -> None:
+        def start(force: bool) -> None:
+            title = f"export {sanitize(Path(asked.path).name, 80)}"
+            workspace.start_job(EXPORT, replace(asked, force=force), title)
 
-    start = Path.cwd() / f"{stem_of(workspace)}{form.suffix}"
-    ask_new_file(workspace.app, f"Export {form.name} to", start, export)
+        ask_overwrite(workspace.app, [asked.path] * is_taken(Path(asked.path)), start)
+
+    path = str(Path.cwd() / f"{stem_of(workspace)}{form.suffix}")
+    now = ExportParams(recipe=dict(workspace.session.recipe), path=path, format=form.format)
+    EXPORT_FORM.ask(workspace.app, now, then=go, title=f"Export {form.name}")
 
 
 def export_command(workspace: Workspace, form: BuildForm) -> list[str]:
-    """The command line that writes a form; empty where another view does."""
+    """The command line that writes a form."""
     if form.of_file:
         verb = "encrypt" if form.of_file == "encrypt" else "segment"
         return ["rknntui", verb, workspace.session.container or f"{stem_of(workspace)}.rknn"]
-    if form.format is None:
-        return []
     path = f"{stem_of(workspace)}{form.suffix}"
     request = ExportParams(recipe={}, path=path, format=form.format)
     return command_with("export", workspace.session, request)
@@ -159,7 +164,7 @@ def show_exported(app: App[None], result: Exported) -> None:
     lines: list[Line] = [
         *written_lines(result.path, result.bytes, result.sha256, 300),
         *[[(row, "")] for row in wrap(sanitize(result.note, 2000), 70)],
-        *finding_lines(result.findings, 70, "deploy.apply-remedy"),
+        *finding_lines(result.findings, 70, APPLIES),
         [],
         [(with_keys("{app.open} opens it here again."), "dim")] * (result.format == "rknn"),
     ]
@@ -222,8 +227,14 @@ def checked_cuts(asked: SegmentsParams) -> SegmentsParams:
     return replace(asked, after=after)
 
 
-def ask_segments(workspace: Workspace, start: str) -> None:
-    """Ask for the file, where it is cut, and the file to write; then start the job."""
+def ask_segments(workspace: Workspace, start: str, chips: Sequence[str]) -> None:
+    """Ask for the file, where it is cut, and the file to write; then start the job.
+
+    Args:
+        workspace: asks.
+        start: a file that fits: a container, or a model of generation 1; empty for none.
+        chips: that times can be estimated for.
+    """
 
     def go(asked: SegmentsParams) -> None:
         title = f"segment {sanitize(Path(asked.path).name, 80)}"
@@ -235,10 +246,11 @@ def ask_segments(workspace: Workspace, start: str) -> None:
         ask_overwrite(workspace.app, taken, start_job)
 
     path = workspace.session.container or start
-    chip = str(workspace.session.recipe.get("target_platform") or "") or None
+    chip = workspace.session.chip or None
     output = str(Path(path).with_suffix(".segments.rknn")) if path else None
     now = SegmentsParams(path=path, chip=chip, output=output)
-    SEGMENTS_FORM.ask(workspace.app, now, then=go, check=checked_cuts)
+    choices = {"chip": chips} if chips else None
+    SEGMENTS_FORM.ask(workspace.app, now, then=go, check=checked_cuts, choices=choices)
 
 
 def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
@@ -257,7 +269,7 @@ def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
             for what, copies in copies_by_title.items():
                 names = ", ".join(sanitize(copy.name, 200) for copy in copies)
                 content += wrapped(f"{what}: {names}.", width, "") if copies else []
-            return content + finding_lines(result.findings, width, "deploy.apply-remedy")
+            return content + finding_lines(result.findings, width, APPLIES)
         for number, row in enumerate(result.segments[:_MOST_SEGMENTS], 1):
             time = (
                 f", {MILLISECONDS.text(row.time_ms)} ms estimated"
@@ -271,7 +283,7 @@ def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
             content += wrapped(text, width, "")
         if (rest := len(result.segments) - _MOST_SEGMENTS) > 0:
             content.append([(f"and {rest} more", "dim")])
-        return content + finding_lines(result.findings, width, "deploy.apply-remedy")
+        return content + finding_lines(result.findings, width, APPLIES)
 
     title = "Encrypted" if isinstance(result, Encrypted) else "Segments"
     app.push_screen(TextDialog(title, lines))

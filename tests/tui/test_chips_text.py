@@ -1,4 +1,4 @@
-"""The rows and states of Deploy."""
+"""The rows, states and forms of Chips."""
 
 from __future__ import annotations
 
@@ -8,44 +8,16 @@ import pytest
 
 from engine.base.events import Progress, StageFinished, StageStarted
 from engine.wire.build_tables import AGREEMENT
-from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
+from engine.wire.compile import OutputAgreement
 from engine.wire.encryption import EncryptParams, KeyParams
-from engine.wire.layers import disagreement, layer_rows
 from engine.wire.segments import SegmentsParams
 from engine.wire.vendor import CPU_INDEX, ToolkitInstallParams
 from rknntui.keys.commandline import job_command
-from rknntui.screens.deploy.compiling import chip_states, disagreement_rank
-from rknntui.screens.deploy.exports import checked_cuts, checked_key
-from rknntui.screens.deploy.panes import checked_source
+from rknntui.screens.chips.compiling import chip_states
+from rknntui.screens.chips.exports import checked_cuts, checked_key
+from rknntui.screens.chips.toolkits import checked_source
 from rknntui.session.job_view_model import JobView
-from tests.tui.deploy_answers import compiled
 from tests.tui.flow import read_form
-
-
-def test_layers_are_ordered_by_how_much_they_disagree() -> None:
-    def row(name: str, total: int, estimated: int | None, target: str = "NPU") -> CompiledLayer:
-        return CompiledLayer(
-            name=name,
-            op="Conv",
-            target=target,
-            total_cycles=total,
-            estimated_total_cycles=estimated,
-            estimated_target=None if estimated is None else "NPU",
-        )
-
-    rows = (row("same", 100, 100), row("none", 9, None), row("more", 150, 100))
-    rows += (row("cpu", 100, 100, "CPU"), row("less", 20, 100), row("near", 1005, 1000))
-    layers = sorted(layer_rows(Compiled(chip="rk3588", layers=rows)), key=disagreement_rank)
-    found = [(layer.name, disagreement(layer)) for layer in layers]
-    assert found == [
-        ("cpu", "✗"),
-        ("less", "≠"),
-        ("more", "≠"),
-        ("same", " "),
-        ("none", " "),
-        ("near", " "),
-    ]
-    assert AGREEMENT.column("equal").show(compiled("rk3588").outputs[0]) == "99.950"
 
 
 def test_a_chip_s_state_is_that_of_its_own_stages() -> None:

@@ -1,0 +1,226 @@
+"""The view Code: a project that runs the compiled model on a board."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.containers import Vertical
+
+from engine import sanitize
+from engine.wire.codegen import CODEGEN, MODEL_TASKS, CodegenParams, Generated
+from engine.wire.project_tables import PROJECT_FILES, PROJECT_SETTINGS
+from rknntui.keys.actions import with_keys
+from rknntui.keys.commandline import command_with
+from rknntui.screens.chips.compiling import APPLIES, stem_of
+from rknntui.screens.dialogs.picker import ask_overwrite, is_taken
+from rknntui.screens.dialogs.request import Form
+from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from textual.app import ComposeResult
+
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.session.state import Session
+    from rknntui.widgets.strips import Line
+
+
+LANGUAGES: dict[str, str] = {
+    "cpp": "C++ with the RKNN C API and CMake; no Python on the board",
+    "python": "Python with rknnlite on the board",
+}
+CODE_FORM = Form(
+    "Project",
+    (CodegenParams,),
+    {
+        "details": "the defaults of the task; the command line has them all",
+        "overwrite": "asked for where the folder is there",
+    },
+)
+_MOST_BYTES = 200_000
+"""Bytes of a written file that are shown."""
+UNSET = CodegenParams(path="")
+"""A project as it is at first; without a path it is written beside the workbench."""
+
+
+def project_request(project: CodegenParams, workspace: Workspace) -> CodegenParams:
+    """The request for what is open, with the model that was compiled for its chip."""
+    session = workspace.session
+    path = project.path or str(Path.cwd() / f"{stem_of(workspace)}-{project.language}")
+    return replace(
+        project,
+        path=path,
+        recipe=dict(session.recipe) if session.container is None else None,
+        build=None if session.vendor else session.container,
+        model=project.model or _compiled(project, session),
+    )
+
+
+def _compiled(project: CodegenParams, session: Session) -> str | None:
+    """The compiled model of the project's chip; None where there is none."""
+    if session.vendor:
+        return session.container
+    made = session.compilations.get(project.chip or session.chip)
+    if made is not None and made.path:
+        return made.path
+    return session.compiled if project.chip in (None, session.chip) else None
+
+
+def project_command(project: CodegenParams, workspace: Workspace) -> list[str]:
+    """The command that writes it; empty where nothing is open."""
+    request = project_request(project, workspace)
+    if workspace.session.vendor:  # it is the verb's target
+        request = replace(request, model=None)
+    return command_with("codegen", workspace.session, request)
+
+
+_TITLES = {
+    "language": "language",
+    "task": "the model is",
+    "chip": "chip",
+    "model": "compiled model",
+    "inputs": "inputs",
+    "path": "folder",
+}
+"""What is shown, by its field of the request."""
+
+
+def _shown(asked: CodegenParams, name: str, chip: str) -> tuple[str, str]:
+    """(value, what it means) of a setting; ``chip`` as of :func:`chip_of`."""
+    match name:
+        case "language":
+            return asked.language, LANGUAGES[asked.language]
+        case "task":
+            return asked.task, MODEL_TASKS[asked.task]
+        case "chip":
+            about = "as the target or the file says" if not asked.chip else ""
+            return chip or "! none", about if chip else "the target names none"
+        case "model":
+            about = "" if asked.model else with_keys("{chips.run} in Chips compiles it")
+            return asked.model or "none yet", about
+        case "inputs":
+            about = "stored with the outputs they must give" if not asked.inputs else ""
+            return ", ".join(map(str, asked.inputs)) or "none", about
+        case _:
+            return asked.path, ""
+
+
+def chip_of(project: CodegenParams, session: Session) -> str:
+    """The chip that the project is for; empty where nothing names one."""
+    if project.chip:
+        return project.chip
+    return "of the file" if project.model or session.container is not None else session.chip
+
+
+class CodePane(Vertical):
+    """What is to be written on top; below it the files that were."""
+
+    DEFAULT_CSS = """
+    CodePane > #code-settings-view { height: 8; }
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self.table = RecordTable(PROJECT_SETTINGS, id="code-settings", what="settings")
+        self.files = RecordTable(PROJECT_FILES, id="code-files", what="files")
+        self.project = UNSET
+        self.result: Generated | None = None
+
+    def compose(self) -> ComposeResult:
+        yield RecordView("Project", self.table, id="code-settings-view")
+        yield RecordView("Files", self.files, id="code-files-view")
+
+    @property
+    def file(self) -> str:
+        """The path of the file under the cursor; empty for none."""
+        record = self.files.record
+        if record is None or self.result is None:
+            return ""
+        return str(Path(self.result.path) / str(record["file"]))
+
+    def draw(self, workspace: Workspace) -> None:
+        """Show the settings, and the files of the last project."""
+        asked = project_request(self.project, workspace)
+        chip = chip_of(self.project, workspace.session)
+        records = []
+        for name, title in _TITLES.items():
+            value, about = _shown(asked, name, chip)
+            records.append({"key": name, "title": title, "value": value, "about": about})
+        self.table.set_records(records, keep="key")
+        files = self.result.files if self.result is not None else ()
+        text = "No project is written yet: {chips.run} writes it, {chips.edit} changes it first."
+        self.files.set_empty(with_keys(text))
+        self.files.set_records([{"file": name} for name in files], keep="file")
+
+    def notes(self, width: int) -> list[Line]:
+        """Where the project is, what a user should know, and what a setting means."""
+        result, lines = self.result, []
+        if result is not None:
+            count = len(result.files)
+            text = f"✓ {count} file{'' if count == 1 else 's'} in {sanitize(result.path, 400)}"
+            lines = [*wrapped(text, width, "good"), *finding_lines(result.findings, width, APPLIES)]
+        record = self.table.record
+        if record is not None and record["about"] and self.table.has_focus:
+            lines += wrapped(str(record["about"]), width, "dim")
+        return lines
+
+    def forget(self) -> None:
+        """Another model is open: what is about files is no longer so."""
+        self.project = replace(UNSET, language=self.project.language, chip=self.project.chip)
+        self.result = None
+
+
+def ask_project(
+    workspace: Workspace,
+    project: CodegenParams,
+    chips: Sequence[str],
+    then: Callable[[CodegenParams], None],
+) -> None:
+    """Ask for everything of the project; ``then`` is called with the other project."""
+    now = project_request(project, workspace)
+
+    def chosen(asked: CodegenParams) -> None:
+        """What stays as it was proposed goes on to follow the target."""
+        same = {
+            name: getattr(project, name)
+            for name in ("path", "chip", "model")
+            if getattr(asked, name) == getattr(now, name)
+        }
+        then(replace(asked, recipe=None, build=None, **same))
+
+    CODE_FORM.ask(workspace.app, now, then=chosen, choices={"chip": chips} if chips else None)
+
+
+def write_project(workspace: Workspace, project: CodegenParams) -> None:
+    """Start the job; before a folder with something in it is replaced, ask."""
+    request = project_request(project, workspace)
+    path = request.path
+
+    def start(overwrite: bool) -> None:
+        title = f"codegen {sanitize(Path(path).name, 80)}"
+        workspace.start_job(CODEGEN, replace(request, overwrite=overwrite), title)
+
+    ask_overwrite(workspace.app, [path] if is_taken(Path(path)) else [], start)
+
+
+def show_file(workspace: Workspace, path: str) -> None:
+    """Show a file that was written."""
+    from engine import EngineError, read_bounded
+    from rknntui.screens.dialogs.dialogs import TextDialog
+
+    try:
+        content = read_bounded(Path(path), _MOST_BYTES, "a file of a project")
+    except (EngineError, OSError) as error:
+        workspace.notify(f"Not shown: {error}", severity="warning", markup=False)
+        return
+    if b"\0" in content:
+        workspace.notify(f"{sanitize(Path(path).name, 80)} is data.", markup=False)
+        return
+    rows = content.decode("utf-8", "replace").splitlines() or [""]
+    lines = [[(sanitize(row, 400), "")] for row in rows]
+    workspace.app.push_screen(TextDialog(sanitize(Path(path).name, 80), lines))

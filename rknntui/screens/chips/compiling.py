@@ -1,0 +1,267 @@
+"""Compiling: the chips that it is for, how it is done, and what is said of what came of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine import sanitize
+from engine.wire.build_tables import AGREEMENT, compared_cycles
+from engine.wire.compile import COMPILE, Compiled, CompileParams
+from engine.wire.formats import CHANGE, DURATION, PROGRESS, SIZE
+from engine.wire.table import since
+from rknntui.keys.actions import with_keys
+from rknntui.keys.commandline import command_with
+from rknntui.screens.dialogs.picker import ask_overwrite
+from rknntui.screens.dialogs.request import Form
+from rknntui.widgets.findings import finding_lines, wrapped
+
+if TYPE_CHECKING:
+    from engine.wire.cost import ChipFacts
+    from engine.wire.vendor import ToolkitEnvironment
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.session.job_view_model import JobView, StageView
+    from rknntui.session.state import Session
+    from rknntui.widgets.strips import Line
+
+APPLIES = "chips.apply-remedy"
+_ACCEPTS = "--accept-difference"
+_HERE = "Here {chips.run} asks again how it is compiled: tick accept-difference there."
+COMPILE_FORM = Form(
+    "Compile",
+    (CompileParams,),
+    {"chips": "marked in the table", "force": "asked for where a file is there"},
+)
+
+
+def stem_of(workspace: Workspace) -> str:
+    """What the names of files begin with: the model's own."""
+    session = workspace.session
+    return Path(str(session.recipe.get("model") or session.path or "model")).stem
+
+
+class Targets:
+    """The chips: what is known of them, which are marked, and how they are compiled for.
+
+    Args:
+        session: has the model, the recipe, what was compiled and the jobs.
+
+    Attributes:
+        facts: of all chips, in their order; empty before an answer.
+        marked: those that are compared, and compiled for.
+        settings: quantizer, samples and toolkit.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.facts: dict[str, ChipFacts] = {}
+        self.marked: dict[str, None] = {}
+        self.settings = CompileParams(recipe={}, path="")
+
+    def know(self, chips: Iterable[ChipFacts]) -> None:
+        """Take what the engine knows of the chips."""
+        self.facts = {row.name: row for row in chips}
+
+    def mark(self, *names: str) -> None:
+        """Mark chips; where all of them are, none."""
+        every = all(name in self.marked for name in names)
+        for name in names:
+            if every:
+                del self.marked[name]
+            else:
+                self.marked[name] = None
+
+    def wanted(self, looked_at: str) -> tuple[str, ...]:
+        """The chips that are compiled for: those marked, else the target's, else that one."""
+        marked = tuple(name for name in self.facts or self.marked if name in self.marked)
+        one = self._session.chip or looked_at
+        return marked or ((one,) if one else ())
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the recipe changed since the last compilation."""
+        last = self._session.last_of(COMPILE)
+        return last is not None and last[0].recipe != self._session.recipe
+
+    @property
+    def job(self) -> JobView | None:
+        """The compilation of the open model that runs, else the last one of this run."""
+        return self._session.newest(COMPILE.name, ours=True)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """Chip -> what became of it, or what a running compilation does for it."""
+        states = {name: _ended(row) for name, row in self._session.compilations.items()}
+        job = self.job
+        asked = job.params.get("chips") if job is not None and job.running else ()
+        if job is not None and isinstance(asked, list | tuple):
+            states |= chip_states(job, map(str, asked))
+        return states
+
+
+def _ended(compiled: Compiled) -> str:
+    if compiled.problem:
+        return "✗ failed"
+    return "✓ cached" if compiled.cached else "✓ compiled"
+
+
+def chip_states(job: JobView, chips: Iterable[str]) -> dict[str, str]:
+    """What a compilation that runs does for each chip; stages name theirs."""
+    return {chip: _state(_stages_of(job, chip)) for chip in chips}
+
+
+def _stages_of(job: JobView, chip: str) -> list[StageView]:
+    def names(stage: StageView) -> bool:
+        words = f"{stage.name} {stage.title}".replace(":", " ").replace("-", " ").split()
+        return chip in words
+
+    return [stage for stage in job.stages.values() if names(stage)]
+
+
+def _state(stages: list[StageView]) -> str:
+    if not stages:
+        return "waiting"
+    running = next((stage for stage in stages if stage.seconds is None), None)
+    if running is None:
+        return "✓ compiled"
+    return f"▶ {PROGRESS.text(running.fraction)}" if running.total else "▶ compiles"
+
+
+def file_name(workspace: Workspace, chips: Sequence[str]) -> str:
+    """The name that is proposed; ``{chip}`` stands for the chip where there are several."""
+    chip = chips[0] if len(chips) == 1 else "{chip}"
+    return f"{stem_of(workspace)}-{chip}.rknn"
+
+
+def compile_command(workspace: Workspace, targets: Targets, chips: Sequence[str]) -> list[str]:
+    """The command that compiles so; empty where no model is open."""
+    if workspace.session.container is not None:
+        return []
+    request = replace(targets.settings, chips=tuple(chips), path=file_name(workspace, chips))
+    return command_with("compile", workspace.session, request)
+
+
+def ask_compile(
+    workspace: Workspace,
+    targets: Targets,
+    chips: tuple[str, ...],
+    toolkits: Sequence[ToolkitEnvironment],
+) -> None:
+    """Ask where the compiled models go and how they are made, then start the job."""
+    names = ", ".join(chips)
+
+    def start(asked: CompileParams) -> None:
+        targets.settings = replace(asked, refresh=False)
+        title = f"compile {sanitize(stem_of(workspace), 60)} for {names}"
+        there = [file for file in _files(asked.path, chips) if os.path.lexists(file)]
+
+        def go(force: bool) -> None:
+            workspace.start_job(COMPILE, replace(asked, force=force), title)
+
+        ask_overwrite(workspace.app, there, go)
+
+    path = str(Path.cwd() / file_name(workspace, chips))
+    recipe = dict(workspace.session.recipe)
+    now = replace(targets.settings, recipe=recipe, chips=chips, path=path)
+    choices = {"toolkit": [sanitize(row.name, 40) for row in toolkits]}
+    COMPILE_FORM.ask(workspace.app, now, then=start, choices=choices, title=f"Compile for {names}")
+
+
+def _files(path: str, chips: Sequence[str]) -> list[str]:
+    """The files that would be written; a folder's own names are for the engine to look at."""
+    if "{chip}" in path:
+        return [path.replace("{chip}", chip) for chip in chips]
+    return [path] if len(chips) == 1 and not Path(path).is_dir() else []
+
+
+# What is said of what came of it.
+
+
+def error_lines(error: Mapping[str, str | int], width: int, of: str = "") -> list[Line]:
+    """What, likely cause and fix of an error; ``of``: whose it is."""
+    what, cause, remedy = (
+        sanitize(str(error.get(part) or ""), 2000) for part in ("what", "cause", "remedy")
+    )
+    lines = wrapped(f"✗ {of}{what}", width, "bad")
+    lines += wrapped(f"Likely cause: {cause}", width, "dim") if cause else []
+    return lines + (wrapped(f"Fix: {remedy}", width, "good") if remedy else [])
+
+
+def compiled_lines(found: Compiled | None, width: int) -> list[Line]:
+    """What became of a chip: why nothing, or what was found, the second opinion and the file."""
+    if found is None:
+        return []
+    lines: list[Line] = []
+    if found.problem:
+        error = {"what": found.problem, "cause": found.cause, "remedy": found.remedy}
+        lines += error_lines(error, width, f"{found.chip}: ")
+        lines += wrapped(with_keys(_HERE), width, "good") if _ACCEPTS in found.remedy else []
+    # a warning stands on the first line: a low screen has few
+    warnings = [finding for finding in found.findings if finding.severity != "info"]
+    lines += finding_lines(warnings, width, APPLIES)
+    if not found.problem:
+        lines += wrapped(f"compiled: {_totals(found)}", width, "")
+    for row in found.outputs:
+        lines += wrapped(_agreement(row), width, "")
+    rest = [finding for finding in found.findings if finding.severity == "info"]
+    lines += finding_lines(rest, width, APPLIES)
+    if not found.problem:
+        lines += wrapped(_made(found), width, "dim")
+    for label, path in (("side file", found.side_file), ("log", found.log)):
+        lines += wrapped(f"{label}: {sanitize(path, 400)}", width, "dim") if path else []
+    return lines
+
+
+def _agreement(row: object) -> str:
+    """The vendor's simulator on an output, beside ours; both are simulated."""
+    texts = {column.key: column.show(row) for column in AGREEMENT.columns}
+    equal = "" if texts["equal"] == "-" else f"{texts['equal']} % equal, "
+    steps = "" if texts["max_steps"] == "-" else f"at most {texts['max_steps']} steps apart, "
+    return (
+        f"second opinion (simulated) {texts['name']}: {equal}{steps}cosine {texts['cosine']}, ours "
+        f"{texts['our_sqnr_db']} dB, the vendor's {texts['sqnr_db']} dB, samples "
+        f"{texts['samples']}"
+    )
+
+
+def _totals(compiled: Compiled) -> str:
+    """What the compiler printed, beside our estimate."""
+    parts = []
+    if compiled.total_cycles is not None:
+        text = f"cycles {compiled.total_cycles:,} printed"
+        if (known := compared_cycles(compiled.layers)) is not None:
+            printed, estimated, count = known
+            of = sum(row.total_cycles is not None for row in compiled.layers)
+            moved = since(printed, estimated)
+            change = "" if moved is None else CHANGE.text(moved)
+            text += f", {estimated:,} estimated ({change} over {count} of {of} layers)"
+        parts.append(text)
+    weights = _bytes_pair("weights", compiled.weight_bytes, compiled.estimated_weight_bytes)
+    internal = _bytes_pair("internal", compiled.internal_bytes, compiled.estimated_internal_bytes)
+    parts += [part for part in (weights, internal) if part]
+    return " · ".join(parts) or "the compiler printed no totals for this chip"
+
+
+def _bytes_pair(label: str, printed: int | None, estimated: int | None) -> str:
+    """``weights 117 KiB printed, 116 KiB estimated``; empty where nothing is known."""
+    pairs = ((printed, "printed"), (estimated, "estimated"))
+    parts = [f"{SIZE.text(value)} {word}" for value, word in pairs if value is not None]
+    return f"{label} {', '.join(parts)}" if parts else ""
+
+
+def _made(compiled: Compiled) -> str:
+    """File, size, digest, toolkit, whose quantization, time."""
+    by = {"ours": "quantized here", "vendor": "quantized by the vendor", "nobody": "float16"}
+    time = f"compiled in {DURATION.text(compiled.seconds)} (measured)"
+    parts = [
+        sanitize(compiled.path, 400),
+        SIZE.text(compiled.size) if compiled.size else "",
+        f"SHA-256 {compiled.sha256[:16]}…" if compiled.sha256 else "",
+        sanitize(compiled.toolkit, 60),
+        by[compiled.quantized_by],
+        "from the cache" if compiled.cached else time,
+    ]
+    return " · ".join(part for part in parts if part)

@@ -1,0 +1,190 @@
+"""The view Toolkits: environments of the vendor's toolkits, made, adopted, checked, removed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine import human_bytes, sanitize
+from engine.wire.build_tables import ENVIRONMENTS, toolkit_sign
+from engine.wire.vendor import (
+    CPU_INDEX,
+    VENDOR_ADOPT,
+    VENDOR_CHECK,
+    VENDOR_DEFAULT,
+    VENDOR_INSTALL,
+    VENDOR_KNOWN,
+    VENDOR_REMOVE,
+    ToolkitAdoptParams,
+    ToolkitEnvironment,
+    ToolkitInstallParams,
+    ToolkitName,
+    Toolkits,
+    ToolkitsParams,
+)
+from rknntui.keys.actions import key_text
+from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
+from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.screens.dialogs.request import Form
+from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.job_pane import WithJob
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.widgets.strips import Line
+
+TOOLKIT_JOBS = tuple(
+    method.name for method in (VENDOR_INSTALL, VENDOR_CHECK, VENDOR_ADOPT, VENDOR_REMOVE)
+)
+
+
+class KnownToolkits:
+    """The environments, as the last answer told them.
+
+    Args:
+        workspace: asks and shows.
+        changed: called when there is another answer.
+
+    Attributes:
+        rows: the environments; None before an answer.
+        error: why there is no answer, by ``what``, ``cause``, ``remedy``.
+    """
+
+    def __init__(self, workspace: Workspace, changed: Callable[[], None]) -> None:
+        self._workspace = workspace
+        self._changed = changed
+        self.rows: tuple[ToolkitEnvironment, ...] | None = None
+        self.error: dict[str, str] | None = None
+
+    def ask(self) -> None:
+        """Ask again."""
+        params = ToolkitsParams(sizes=True)
+        self._workspace.ask(VENDOR_KNOWN, params, self._took, failed=self._failed)
+
+    def _took(self, answer: Toolkits) -> None:
+        self.rows, self.error = answer.environments, None
+        self._changed()
+
+    def _failed(self, error: Exception) -> None:
+        parts = {name: str(getattr(error, name, "")) for name in ("what", "cause", "remedy")}
+        self.error = parts | {"what": parts["what"] or str(error)}
+        self._changed()
+
+    def use(self, row: ToolkitEnvironment) -> None:
+        """Have an environment used for its generation where none is named."""
+        self._workspace.ask(VENDOR_DEFAULT, ToolkitName(row.name), lambda _: self.ask())
+
+    def for_generation(self, generation: int, name: str | None) -> ToolkitEnvironment | None:
+        """What compiles for chips of a generation: the named one, else its default."""
+        rows = [row for row in self.rows or () if row.generation == generation]
+        if name is not None:
+            return next((row for row in rows if row.name == name), None)
+        return next((row for row in rows if row.default), rows[0] if rows else None)
+
+    def text_for(self, generation: int, name: str | None) -> str:
+        """The same with its sign, for a table: ``✓ 2.3.2``."""
+        if self.rows is None:
+            return "…"
+        row = self.for_generation(generation, name)
+        if row is None:
+            return "! none"
+        return f"{toolkit_sign(row.state)[0]} {row.version or row.name}"
+
+
+class ToolkitsPane(WithJob):
+    """A row for each environment; while one is made, how far that is."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        self.table = RecordTable(ENVIRONMENTS, id="toolkits", what="toolkits")
+        super().__init__(RecordView("Toolkits of the vendor", self.table), id=id)
+        self._rows: tuple[ToolkitEnvironment, ...] = ()
+
+    def take(self, rows: tuple[ToolkitEnvironment, ...]) -> None:
+        """Show environments."""
+        self._rows = rows
+        self.table.set_records([ENVIRONMENTS.record(row) for row in rows], keep="name")
+
+    @property
+    def environment(self) -> ToolkitEnvironment | None:
+        """The one under the cursor."""
+        record = self.table.record
+        return next((row for row in self._rows if record and row.name == record["name"]), None)
+
+
+INSTALL_FORM = Form("Install rknn-toolkit2", (ToolkitInstallParams,))
+
+
+def ask_install(workspace: Workspace) -> None:
+    """Ask where the packages are from, and start the job; the small torch is proposed."""
+
+    def install(params: ToolkitInstallParams) -> None:
+        workspace.start_job(VENDOR_INSTALL, params, "install rknn-toolkit2")
+
+    now = ToolkitInstallParams(index=CPU_INDEX)
+    INSTALL_FORM.ask(workspace.app, now, then=install, check=checked_source)
+
+
+def checked_source(params: ToolkitInstallParams) -> ToolkitInstallParams:
+    """The same; beside a folder of wheels nothing is taken from a network."""
+    return params if params.wheels is None else replace(params, index=None)
+
+
+def ask_adopt(workspace: Workspace) -> None:
+    """Ask for an interpreter, or the folder of an environment, and take it into the list."""
+
+    def picked(path: str) -> None:
+        params = ToolkitAdoptParams(path)
+        workspace.start_job(VENDOR_ADOPT, params, f"adopt {sanitize(path, 80)}")
+
+    title = "Python of an environment with a toolkit, or its folder (Ctrl+S)"
+    ask_user(workspace.app, PathPicker(title, folders=True), picked)
+
+
+def check(workspace: Workspace, row: ToolkitEnvironment) -> None:
+    """Import the toolkit there, and tell what is wrong."""
+    workspace.start_job(VENDOR_CHECK, ToolkitName(row.name), f"check {sanitize(row.name, 60)}")
+
+
+def ask_remove(workspace: Workspace, row: ToolkitEnvironment) -> None:
+    """Ask, then remove an environment: its files only where this program made it."""
+    name = sanitize(row.name, 60)
+    if row.managed:
+        size = f", {human_bytes(row.size)}" if row.size else ""
+        question = f"Delete the files of {name} in {sanitize(row.folder, 200)}{size}?"
+    else:
+        question = f"Take {name} out of the list? Its files stay: {sanitize(row.folder, 200)}."
+
+    def answered(yes: bool) -> None:
+        if yes:
+            workspace.start_job(VENDOR_REMOVE, ToolkitName(row.name), f"remove {name}")
+
+    answers = [("y", "remove", True), ("n", "keep (also Esc)", False)]
+    ask_user(workspace.app, ConfirmDialog("Remove a toolkit", question, answers), answered)
+
+
+NO_TOOLKIT = (
+    "No toolkit of the vendor is set up, so nothing can be compiled for an NPU yet.\n\n"
+    "In Toolkits {chips.install} installs rknn-toolkit2 in an environment of its own (1.6 GB or "
+    "more), {chips.adopt} uses one that is there already."
+)
+
+
+def toolkit_lines(row: ToolkitEnvironment | None, width: int) -> list[Line]:
+    """State, interpreter and findings of an environment."""
+    if row is None:
+        return []
+    sign, style = toolkit_sign(row.state)
+    about = {
+        "ready": "its toolkit was imported",
+        "unchecked": f"not imported yet; {key_text('chips.run')} checks it",
+        "unfinished": f"its making was interrupted; {key_text('chips.install')} makes it anew",
+        "broken": "a package is missing or does not fit",
+        "missing": f"its folder is gone; {key_text('chips.remove')} takes it out of the list",
+    }[row.state]
+    lines: list[Line] = wrapped(f"{sign} {sanitize(row.name, 60)}: {about}", width, style)
+    lines += wrapped(f"Python: {sanitize(row.python, 400)}", width, "dim")
+    return lines + finding_lines(row.findings, width, "chips.apply-remedy")
