@@ -32,6 +32,7 @@ from rknntui.session.target import learn
 if TYPE_CHECKING:
     from engine import Finding
     from engine.wire.build import BuildSummary
+    from engine.wire.compile import Compiled
     from engine.wire.cost import Estimates
     from engine.wire.dataset import DatasetFacts
     from engine.wire.devices import Device, Listing

@@ -13,8 +13,7 @@ from textual.widgets import Static
 
 from engine import sanitize
 from rknntui.keys.actions import REGISTRY, bindings, key_text, with_keys
-from rknntui.links import GoToDeploy, GoToLayer, GoToNode
-from rknntui.links import GoToCompile, GoToCost, GoToDtype, GoToLayer, GoToNode
+from rknntui.links import GoToCompile, GoToLayer, GoToNode
 from rknntui.workspaces import CLASSES
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from textual import getters, on
 from textual.app import ComposeResult
 
-from engine.wire.cost import EstimateParams
-from rknntui.links import GoToDeploy
 from engine.wire.build import EXPORT, Exported
 from engine.wire.codegen import CODEGEN, CodegenParams, Generated
 from engine.wire.compile import COMPILE
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
 
     from engine import Finding
     from engine.wire.cost import ChipEstimate, Estimates, WhatIf
-    from rknntui.session.messages import RecipeChanged
     from engine.wire.cost import Chips as KnownChips
     from rknntui.links import Link
     from rknntui.session.job_view_model import JobView

@@ -22,7 +22,7 @@ from engine.wire.model import LAYER, LayerParams
 from engine.wire.table import LOW_DB
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.keys.commandline import command_for, command_with
-from rknntui.links import GoTo, GoToDeploy, GoToLayer, Link
+from rknntui.links import GoTo, GoToCompile, GoToLayer, Link
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.screens.layers.curve import CURVES, NetworkCurve
@@ -368,7 +368,7 @@ class Layers(TableWorkspace):
         elif view == "Cost":
             self._estimate()
         elif view == "Compiled":
-            self.post_message(GoToDeploy("Compile"))
+            self.post_message(GoToCompile())
         elif view == "Board":
             self.post_message(GoTo("bench"))
         else:
