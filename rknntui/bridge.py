@@ -53,7 +53,7 @@ _PLACES: dict[str, Place] = {
         "toolkits",
     ),
 }
-_BACKGROUND = ("board.live", "devices.examine", "monitor.watch", "monitor.replay")
+_BACKGROUND = ("board.live", "devices.perf", "devices.examine", "monitor.watch", "monitor.replay")
 
 
 def place_of(method: str) -> Place:

@@ -56,10 +56,10 @@ class GoToCompile(Link):
 
 @dataclass(eq=False)
 class GoToCompiled(Link):
-    """Run a compiled model, by the path of its file, in Run."""
+    """Measure a compiled model, by the path of its file, in Bench."""
 
     path: str
-    workspace = "result"
+    workspace = "bench"
 
 
 @dataclass(eq=False)

@@ -372,6 +372,8 @@ _MORE = (
            width=7, style=place_style),
     Column("mean", "mean µs", MICROSECONDS, "The mean of that time over the live runs.", None,
            only="screen"),
+    Column("trend", "over the run", help="That time since the run began.", width=12, style=accent,
+           value=None, only="screen"),
     Column("traffic", format=SIZE, help="Bytes that it moves in an inference.", value=_traffic,
            width=9),
     Column("intensity", "ops/byte", FIGURE, "Operations for each byte that it moves.",
@@ -446,8 +448,8 @@ COMPILED = _view(
 BOARD = _view(
     "layers-board",
     "A step of the board's runtime, with the error of its layer.",
-    "number name op dtype@90 placement microseconds mean@96 share traffic sqnr@60 "
-    "isolated_sqnr@96 printed@140",
+    "number name op@60 dtype@100 placement@66 microseconds trend@84 share time_ms@110 traffic@96 "
+    "sqnr@120 isolated_sqnr@140 between_db@130 printed@150",
     "measured",
 )
 LAYER_SETS = {

@@ -123,3 +123,22 @@ class WorkerChanged(Message, bubble=False):
     """The engine's worker started, stopped or crashed; ``state`` is starting, ready or lost."""
 
     state: str
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The newest figure of a board.
+
+    Attributes:
+        board: id of the board.
+        fps: frames a second; None before there are any.
+        label: of that figure: ``measured`` or ``emulated``.
+        running: whether it is measured now, or waits for the board.
+        lost: why it ended or waits; empty where it did not.
+    """
+
+    board: str
+    fps: float | None
+    label: str
+    running: bool
+    lost: str = ""

@@ -17,6 +17,7 @@ from rknntui.session.job_view_model import JobView
 from rknntui.session.kept import STEPS, Draft, Drafts, Values
 from rknntui.session.layers import KnownLayers
 from rknntui.session.messages import (
+    Bench,
     BuildFinished,
     JobChanged,
     JobEnded,
@@ -57,7 +58,7 @@ DATASET_DEPENDS = frozenset(
 )
 """Options whose change outdates what is known of the dataset."""
 
-RESULTS = ("build", "accuracy", "hybrid.propose", "evaluate", "sweep", "compile")
+RESULTS = ("build", "accuracy", "hybrid.propose", "evaluate", "sweep", "compile", "devices.perf")
 """Jobs whose last result stays on the screen, also of an earlier run."""
 
 BUILT = ("rknn", *VENDOR_KINDS)
@@ -87,6 +88,7 @@ class Session:
         compilations: chip -> what became of it when the open model was last compiled for it.
         layers: what is known of the layers, shared by all views.
         board_chips: id of a board -> its chip, of those that told it.
+        bench: what a board measures of the open model; None before it did.
         toolkits: of the vendor, as the last answer told; None before one.
         builds: of the open model that are done, the newest first.
         recent: files that were open, the newest first.
@@ -121,6 +123,7 @@ class Session:
         self.compilations: dict[str, Compiled] = {}
         self.layers = KnownLayers(publish)
         self.board_chips: dict[str, str] = {}
+        self.bench: Bench | None = None
         self.toolkits: tuple[ToolkitEnvironment, ...] | None = None
         self.estimates: Estimates | None = None
         self.builds: tuple[BuildRow, ...] = ()
@@ -209,6 +212,7 @@ class Session:
         self.summary = view.summary
         self.built = None
         self.last, self.asked, self.compilations, self.dataset = {}, {}, {}, None
+        self.bench = None
         self.estimates, self.builds = None, ()
         self.recent = with_recent(self.recent, path)
         self.choose_compiled(None)

@@ -28,11 +28,12 @@ async def bridge(session_home: Path) -> AsyncIterator[Bridge]:
 
 
 def test_what_looks_at_boards_has_workers_of_its_own() -> None:
-    assert place_of("build") == place_of("board.run") == place_of("devices.perf") == "main"
+    assert place_of("build") == place_of("board.run") == "main"
+    assert place_of("devices.perf") == "live"
     assert place_of("devices.list") not in (place_of("board.about"), "main")
     assert place_of("board.about") == place_of("monitor.watch") != "main"
     assert in_background("monitor.watch")
-    assert not in_background("devices.perf")
+    assert in_background("devices.perf")
 
 
 def test_every_method_with_a_place_is_one_of_the_engine() -> None:

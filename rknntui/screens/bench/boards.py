@@ -1,4 +1,4 @@
-"""The list of boards, the jobs that watch and examine them, and their figures over time."""
+"""The list of boards, kept fresh, and the watch of boards: their figures over time."""
 
 from __future__ import annotations
 
@@ -8,19 +8,30 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import human_bytes, sanitize
+from engine import EMULATED_CHIPS, human_bytes, sanitize
 from engine.wire.devices import (
-    DEVICES_EXAMINE,
+    DEVICES_ADD,
     DEVICES_LIST,
+    DEVICES_REMOVE,
+    AddBoardParams,
     Device,
     DeviceListParams,
-    ExamineParams,
     Listing,
+    NamedBoard,
 )
-from engine.wire.formats import CELSIUS
-from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.bench.words import megahertz
-from rknntui.screens.dialogs.picker import ask_new_file
+from engine.wire.formats import CELSIUS, CLOCK
+from engine.wire.monitor import (
+    BOARD,
+    MONITOR_REPLAY,
+    MONITOR_WATCH,
+    NOTE,
+    SAMPLE,
+    Monitored,
+    ReplayParams,
+    WatchParams,
+)
+from rknntui.screens.dialogs.picker import PathPicker, ask_new_file
+from rknntui.screens.dialogs.request import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,11 +40,11 @@ if TYPE_CHECKING:
 
     from engine.wire.board import BoardFacts, BoardState
     from engine.wire.monitor import BoardSample
-    from rknntui.screens.bench.panes import DoctorPane, MonitorPane
-    from rknntui.session.state import Session
-    from rknntui.shell import Shell
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.session.job_view_model import JobView
 
 POLL_SECONDS = 1.0
+NEW_BOARD = Form("Add a board", (AddBoardParams,))
 
 
 class Looking:
@@ -135,150 +146,256 @@ class Looking:
             self.trouble = trouble
             self._changed()
 
-    # -- boards over SSH ---------------------------------------------------------------------------
+    # -- boards that the user names ----------------------------------------------------------------
 
-    def add(self, typed: str, then: Callable[[str], object]) -> None:
-        """Add a board by its address; ``then`` is called with its id once it is in the list."""
-        text = typed.strip()
-        address = text if text.startswith("ssh:") else f"ssh:{text}"
+    def ask_board(self, then: Callable[[str], object]) -> None:
+        """Ask which board to add; ``then`` is called with its id."""
         session = self._owner.session
-        known = set(session.ssh_boards)
+        some = session.listing is not None and bool(session.listing.devices)
+        chip = session.chip if session.chip in EMULATED_CHIPS else "rk3588"
+        now = AddBoardParams("adb" if some else "emulated", chip=chip)
+        NEW_BOARD.ask(
+            self._owner.app,
+            now,
+            then=lambda params: self._add(params, then),
+            check=_addressed,
+            choices={"chip": EMULATED_CHIPS},
+        )
 
-        def added(listing: Listing) -> None:
-            session.ssh_boards = tuple(d.id for d in listing.devices if d.kind == "ssh")
-            self._owner.workbench.save_state()
-            self._listed(listing)
-            for name in session.ssh_boards:
-                if name not in known:
-                    then(name)
+    def _add(self, params: AddBoardParams, then: Callable[[str], object]) -> None:
+        owner, session = self._owner, self._owner.session
 
-        def refused(error: Exception) -> None:
-            self._waiting = False
-            self._owner.workbench.show_error(error)
+        def added(board: NamedBoard) -> None:
+            if params.over == "ssh":
+                session.ssh_boards = tuple(dict.fromkeys((*session.ssh_boards, board.device)))
+            if board.chip:
+                session.board_chips[board.device] = board.chip
+            owner.workbench.save_state()
+            for note in board.notes:
+                owner.notify(note, severity="warning", timeout=15, markup=False)
+            then(board.device)
+            self._ask(False)
 
-        self._waiting = True
-        params = DeviceListParams((*session.ssh_boards, address))
-        self._owner.ask(DEVICES_LIST, params, added, failed=refused)
+        if params.over == "emulated":
+            owner.notify(f"Starting an emulated {params.chip}…", markup=False)
+        owner.ask(DEVICES_ADD, params, added)
 
     def forget(self, device: Device) -> None:
-        """Take a board over SSH out of the list."""
+        """Let a board on the network go; an emulated one ends."""
         session = self._owner.session
         session.ssh_boards = tuple(name for name in session.ssh_boards if name != device.id)
         if session.board == device.id:
             session.choose_board(None)
         self._owner.workbench.save_state()
-        self._ask(False)
+        self._owner.ask(DEVICES_REMOVE, NamedBoard(device.id), lambda _: self._ask(False))
+
+
+def _addressed(params: AddBoardParams) -> AddBoardParams:
+    """The same; ValueError where there is no address and it needs one."""
+    if params.over != "emulated" and not params.address.strip():
+        raise ValueError("address: it is needed, as 192.168.0.7:5555 or pi@board.")
+    return params
+
+
+def removable(device: Device) -> bool:
+    """Whether it is in the list because somebody named it, not plugged in."""
+    return device.kind == "ssh" or (device.kind == "adb" and ":" in device.id[len("adb:") :])
 
 
 def _is_refusal(error: Exception) -> bool:
     return getattr(error, "kind", "") == "usage"
 
 
-# The jobs behind the views, in the background: a watch or a recording, and an examination.
+# The job that watches boards or shows a recording; it goes on while other views are shown.
+
+HERTZ = (1.0, 2.0, 5.0, 10.0)
+"""Looks a second to choose from."""
+LONGEST_SECONDS = 24 * 3600.0
+"""A watch ends after a day: one whose workbench was killed does not go on for ever."""
 
 
-def recipe_chip(session: Session) -> str | None:
-    """The chip of the open recipe, which a board is held against where no model is open."""
-    return str(session.recipe.get("target_platform") or "").lower() or None
-
-
-def examine(app: Shell, pane: DoctorPane, device: str) -> None:
-    """Examine a board in place of the one that is being examined; with the open compiled model."""
-
-    async def submit() -> None:
-        for job_id in pane.running:
-            app.bridge.discard(job_id)
-        model = app.session.container
-        chip = recipe_chip(app.session)
-        params = ExamineParams(device, model, test=model is not None, chip=chip)
-        title = f"examine {sanitize(device, 80)}"
-        pane.follow(device, await app.bridge.submit(DEVICES_EXAMINE, params, title, quiet=True))
-
-    app.do(submit())
-
-
-class Watching:
-    """Starts and stops what the pane shows.
+class Watch:
+    """Boards watched, or a recording shown again.
 
     Args:
-        app: has the engine and shows dialogs.
-        pane: shows it.
+        owner: whose job it is.
+        changed: called when there is something else to show.
+
+    Attributes:
+        boards: what was seen of each; those of the watch before stay where they are watched again.
+        job: of the newest watch.
+        hertz: looks a second.
+        paused: whether what is shown is held.
+        end: why it goes on no more.
     """
 
-    def __init__(self, app: Shell, pane: MonitorPane) -> None:
-        self._app = app
-        self._pane = pane
+    def __init__(self, owner: Workspace, changed: Callable[[], None]) -> None:
+        self._owner, self._changed = owner, changed
+        self.boards: dict[str, BoardTrack] = {}
+        self.job: JobView | None = None
+        self.hertz = HERTZ[0]
+        self.paused = self._stopping = False
+        self.at, self.end = 0.0, ""
+        self._wanted: WatchParams | ReplayParams | None = None  # until the worker has taken it
+        self._what: WatchParams | ReplayParams | None = None
+        self._seen = 0
 
-    def start_or_stop(self, devices: Sequence[str]) -> None:
-        """Watch boards, or stop what goes on or is about to."""
-        if self._pane.going:
-            self._stop()
-            self._pane.wanted = None
-            self._pane.draw()
-        elif devices:
-            self._pane.watch_boards(devices)
+    @property
+    def running(self) -> bool:
+        """Whether a watch or a recording goes on."""
+        return self.job is not None and self.job.running and not self._stopping
 
-    def start(self, wanted: MonitorPane.Wanted) -> None:
-        """Start the job that the pane wants, in place of the one that runs."""
-        self._app.do(self._submit(wanted))
+    @property
+    def now(self) -> WatchParams | ReplayParams | None:
+        """What is being started, else what goes on."""
+        return self._wanted or (self._what if self.running else None)
 
-    async def _submit(self, request: MonitorPane.Wanted) -> None:
-        pane, bridge = self._pane, self._app.bridge
-        if pane.wanted is not request:  # another key came
-            return
-        self._stop()
-        try:
-            job = await bridge.submit(request.task, request.params, request.title, quiet=True)
-        except BaseException:
-            if pane.wanted is request:
-                pane.wanted = None
-                pane.draw()
-            raise
-        if pane.wanted is not request:  # meanwhile: the next one would wait behind this job
-            bridge.discard(job.id)
-            return
-        pane.wanted = None
-        pane.follow(job, request.params)
-        self._app.show_state()
+    @property
+    def recording(self) -> str:
+        """The file that is being written; empty for none."""
+        return (self.now.record or "") if isinstance(self.now, WatchParams) else ""
 
-    def _stop(self) -> None:
-        """Let it end in order: a recording is closed."""
-        if self._pane.running and self._pane.job is not None:
-            self._app.bridge.finish(self._pane.job.id)
-            self._pane.stopping = True
-
-    def pause(self) -> None:
-        """Hold what is shown, or go on; a recording waits meanwhile."""
-        self._pane.paused = not self._pane.paused
-        if self._pane.replaying and self._pane.job is not None:
-            self._app.bridge.pause(self._pane.job.id)
-        self._pane.draw()
+    def watch(
+        self, devices: Sequence[str], record: str | None = None, *, force: bool = False
+    ) -> None:
+        """Watch boards, from now on."""
+        self.boards = {name: self.boards.get(name) or BoardTrack(name) for name in devices}
+        params = WatchParams(tuple(devices), self.hertz, LONGEST_SECONDS, record, force)
+        count = f"{len(devices)} boards" if len(devices) != 1 else devices[0]
+        self._start(params, f"watch {sanitize(count, 80)}")
 
     def record(self, devices: Sequence[str]) -> None:
         """Ask for a file, watch boards and record it."""
 
         def chosen(path: str, force: bool) -> None:
-            self._pane.watch_boards(devices, path, force=force)
+            self.watch(devices, path, force=force)
 
-        ask_new_file(self._pane.app, "Record the watch to", Path.cwd() / "monitor.jsonl", chosen)
+        ask_new_file(self._owner.app, "Record the watch to", Path.cwd() / "monitor.jsonl", chosen)
 
     def replay(self) -> None:
         """Choose a recording and show it."""
-        from rknntui.screens.dialogs.picker import PathPicker
 
         def chosen(path: str | None) -> None:
             if path is not None:
-                self._pane.replay(path)
+                self.boards = {}
+                self._start(ReplayParams(path), f"replay {sanitize(Path(path).name, 80)}")
 
-        self._app.push_screen(PathPicker("Show a recording"), chosen)
+        self._owner.app.push_screen(PathPicker("Show a recording"), chosen)
+
+    def set_hertz(self, step: int) -> None:
+        """Choose the next or the former rate; a watch goes on with it."""
+        at = HERTZ.index(self.hertz) + step
+        if not 0 <= at < len(HERTZ):
+            return
+        self.hertz = HERTZ[at]
+        if isinstance(now := self.now, WatchParams):
+            self.watch(now.devices)
+        self._changed()
+
+    def pause(self) -> None:
+        """Hold what is shown, or go on; a recording waits meanwhile."""
+        self.paused = not self.paused
+        if isinstance(self._what, ReplayParams) and self.job is not None:
+            self._owner.bridge.pause(self.job.id)
+        if self.job is not None:
+            self.told(self.job)  # what came meanwhile
+        self._changed()
+
+    def stop(self) -> None:
+        """Let it end in order: a recording is closed."""
+        self._wanted = None
+        if self.running and self.job is not None:
+            self._owner.bridge.finish(self.job.id)
+            self._stopping = True
+        self._changed()
+
+    def _start(self, params: WatchParams | ReplayParams, title: str) -> None:
+        self._wanted = params
+        self._owner.workbench.do(self._submit(params, title))
+        self._changed()
+
+    async def _submit(self, params: WatchParams | ReplayParams, title: str) -> None:
+        bridge = self._owner.bridge
+        if self._wanted is not params:  # another key came
+            return
+        if self.running and self.job is not None:
+            bridge.finish(self.job.id)
+            self._stopping = True
+        try:
+            if isinstance(params, WatchParams):
+                job = await bridge.submit(MONITOR_WATCH, params, title, quiet=True)
+            else:
+                job = await bridge.submit(MONITOR_REPLAY, params, title, quiet=True)
+        except BaseException:
+            if self._wanted is params:
+                self._wanted = None
+                self._changed()
+            raise
+        if self._wanted is not params:  # meanwhile: the next one would wait behind this job
+            bridge.discard(job.id)
+            return
+        self._wanted, self._what, self.job = None, params, job
+        self._seen, self.at, self.end = 0, 0.0, ""
+        self.paused = self._stopping = False
+        # thousands of looks of a long watch are of no use twice
+        job.partials = deque(job.partials, maxlen=1000)
+        self.told(job)
+
+    def told(self, job: JobView) -> None:
+        """A job of the session moved on; take what it has told since where it is this one."""
+        if self.job is not job or self.paused:
+            return
+        new = job.told - self._seen
+        self._seen = job.told
+        for event in list(job.partials)[-new:] if new else ():
+            if (facts := BOARD.of(event)) is not None:
+                self._of(facts.device).facts = facts
+            elif (note := NOTE.of(event)) is not None:
+                self._of(note.device).note = note.text
+            elif (sample := SAMPLE.of(event)) is not None:
+                self.at = sample.at
+                self._of(sample.device).take(sample)
+        self._changed()
+
+    def _of(self, device: str) -> BoardTrack:
+        return self.boards.setdefault(device, BoardTrack(device))
+
+    def ended(self, job: JobView, result: object) -> None:
+        """A job of the session is over."""
+        if self.job is not job:
+            return
+        self.paused = False
+        self.told(job)
+        error = job.error if job.state == "failed" else None
+        if error is not None:
+            message = " ".join(str(error.get(part) or "") for part in ("what", "remedy"))
+            self.end = f"✗ {sanitize(message.strip(), 500)}"
+        elif isinstance(self._what, ReplayParams):
+            self.end = "✓ end of the recording"
+        elif isinstance(result, Monitored) and result.recorded:
+            notes = " ".join(result.notes)
+            self.end = f"✓ recorded in {sanitize(f'{result.recorded} {notes}'.strip(), 300)}"
+        elif isinstance(self._what, WatchParams) and self._what.record:
+            self.end = f"✓ recorded in {sanitize(self._what.record, 300)}"
+        else:
+            self.end = ""
+        self._changed()
+
+    def command(self, devices: Sequence[str]) -> list[str]:
+        """The command line that shows the same: what goes on, or a watch of ``devices``."""
+        if isinstance(self.now, ReplayParams):
+            return ["rknntui", "monitor", "--replay", self.now.path]
+        names = [word for name in devices for word in ("--device", name)]
+        record = ["--record", self.recording] if self.recording else []
+        return ["rknntui", "monitor", *names, "--hz", f"{self.hertz:g}", *record]
 
 
-# The figures of boards that are watched, over time: what the monitor draws.
+# The figures of a board over time.
 
 KEPT = 600
 """Looks whose figures are kept: more than any screen is wide."""
-_WARMEST = 100.0
-"""Degrees Celsius that fill a sparkline; chips are throttled below."""
+LIMIT = 85.0
+"""Degrees Celsius from which measurements call a zone hot; chips are throttled about there."""
 
 
 @dataclass
@@ -286,36 +403,50 @@ class Track:
     """One figure over time.
 
     Attributes:
-        name: in front of it.
         show: its text.
         top: what fills its sparkline; 0 for the greatest value so far.
-        values: of the last looks; None where the board did not tell.
+        whole: whether it is kept from its begin on, in ever wider steps; else its last looks are.
+        values: of looks, or of steps; None where the board did not tell.
         minimum, maximum: of all looks; None before the first figure.
+        now: of the last look.
     """
 
-    name: str
     show: Callable[[float], str]
     top: float = 0.0
-    values: deque[float | None] = field(default_factory=lambda: deque(maxlen=KEPT))
+    whole: bool = False
+    values: list[float | None] = field(default_factory=list)
     minimum: float | None = None
     maximum: float | None = None
+    now: float | None = None
+    _step: int = 1
+    _part: list[float | None] = field(default_factory=list)
 
     def add(self, value: float | None) -> None:
         """Take the figure of a look."""
-        self.values.append(value)
+        self.now = value
         if value is not None:
             self.minimum = value if self.minimum is None else min(self.minimum, value)
             self.maximum = value if self.maximum is None else max(self.maximum, value)
-
-    @property
-    def now(self) -> float | None:
-        """The figure of the last look."""
-        return self.values[-1] if self.values else None
+        self._part.append(value)
+        if len(self._part) < self._step:
+            return
+        self.values.append(_mean(self._part))
+        self._part.clear()
+        if len(self.values) > KEPT and self.whole:
+            self.values = [_mean(self.values[at : at + 2]) for at in range(0, KEPT, 2)]
+            self._step *= 2
+        elif len(self.values) > KEPT:
+            del self.values[:-KEPT]
 
     @property
     def full(self) -> float:
         """What fills the sparkline."""
         return self.top or self.maximum or 0.0
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    told = [value for value in values if value is not None]
+    return sum(told) / len(told) if told else None
 
 
 class BoardTrack:
@@ -324,11 +455,11 @@ class BoardTrack:
     Attributes:
         device: as the user names it.
         facts: what it is; None until it was reached.
-        tracks: its figures, by their names, in their order on the screen.
+        tracks: its figures by their names, in their order on the screen.
         samples, missed: looks that it answered, and that it did not.
         problem: why the last look found nothing.
         note: what is to be known of its looks, such as that there are fewer of them.
-        reasons: name of a figure -> why the board does not tell it.
+        state: of the last look that was answered.
     """
 
     def __init__(self, device: str) -> None:
@@ -339,59 +470,37 @@ class BoardTrack:
         self.missed = 0
         self.problem = ""
         self.note = ""
-        self.reasons: dict[str, str] = {}
+        self.state: BoardState | None = None
 
     def take(self, sample: BoardSample) -> None:
         """Take a look."""
         state = sample.state
         self.problem = sample.problem
-        if state is None:
-            self.missed += 1
-            for track in self.tracks.values():
-                track.add(None)
-            return
-        figures = {track.name: (track, value) for track, value in _figures(state)}
+        figures = {} if state is None else dict(_figures(state))
         for name, (track, _) in figures.items():
-            if name not in self.tracks:
-                known = max((len(t.values) for t in self.tracks.values()), default=0)
-                track.values.extend([None] * known)  # of looks before it was told first
-                self.tracks[name] = track
+            self.tracks.setdefault(name, track)
         for name, track in self.tracks.items():
             track.add(figures[name][1] if name in figures else None)
-        self.samples += 1
-        self.reasons = {
-            name: state.reason(attribute)
-            for attribute, name in _ATTRIBUTES.items()
-            if state.reason(attribute)
-        }
+        if state is None:
+            self.missed += 1
+        else:
+            self.samples, self.state = self.samples + 1, state
 
 
-_ATTRIBUTES = {
-    "npu_load": "NPU load",
-    "npu_clock": "NPU clock",
-    "ddr_clock": "DDR clock",
-    "temperatures": "temperature",
-    "memory": "memory used",
-}
-
-
-def _figures(state: BoardState) -> Iterator[tuple[Track, float]]:
-    """Each figure that a look told, and an empty track for it."""
+def _figures(state: BoardState) -> Iterator[tuple[str, tuple[Track, float]]]:
+    """Each figure that a look told, with an empty track for it."""
     loads = state.npu_load or ()
     for core, load in enumerate(loads):
-        name = f"NPU core {core}" if len(loads) > 1 else "NPU load"
-        yield Track(name, lambda value: f"{round(value)} %", 100.0), load
-    if state.npu_clock is not None:
-        yield Track("NPU clock", _clock), float(state.npu_clock)
-    if state.ddr_clock is not None:
-        yield Track("DDR clock", _clock), float(state.ddr_clock)
+        name = f"NPU {core}" if len(loads) > 1 else "NPU"
+        yield name, (Track(lambda value: f"{round(value)} %", 100.0), load)
+    clocks = {"NPU": state.npu_clock, "DDR": state.ddr_clock}
+    clocks["CPU"] = max((hertz for _, hertz in state.cpu_clocks or ()), default=None)
+    for part, hertz in clocks.items():
+        if hertz is not None:
+            yield f"{part} clock", (Track(lambda value: CLOCK.text(int(value))), float(hertz))
     if (celsius := state.npu_celsius) is not None:
-        yield Track("temperature", CELSIUS.text, _WARMEST), celsius
+        yield "temperature", (Track(CELSIUS.text, 100.0), celsius)
     memory = state.memory
     if memory is not None and memory.total and memory.available is not None:
         used = float(memory.total - memory.available)
-        yield Track("memory used", lambda value: human_bytes(int(value)), float(memory.total)), used
-
-
-def _clock(value: float) -> str:
-    return megahertz(int(value))
+        yield "memory", (Track(lambda value: human_bytes(int(value)), float(memory.total)), used)

@@ -1,4 +1,4 @@
-"""Workspace Devices: the boards in reach, live, and what is known of the one under the cursor."""
+"""Workspace Bench: the boards in reach, and the model on the one that is used, live."""
 
 from __future__ import annotations
 
@@ -13,84 +13,98 @@ from textual.containers import Container, Vertical
 from engine import sanitize
 from engine.wire.board import BOARD_ABOUT, About, AboutParams
 from engine.wire.board_tables import BOARDS
-from engine.wire.devices import Device, Listing
+from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
+from engine.wire.devices import DEVICES_EXAMINE, Device, ExamineParams, Listing, PerfParams
+from engine.wire.layers import layer_rows
+from engine.wire.measured import (
+    MEASURED_COMPARE,
+    MEASURED_LIST,
+    KeptFilter,
+    RunPair,
+    RunsCompared,
+)
 from rknntui.keys.actions import key_text, with_keys
+from rknntui.keys.commandline import command_with
+from rknntui.links import GoToCompiled, GoToLayer
 from rknntui.screens.base.views import TableWorkspace
-from rknntui.screens.bench.boards import Looking, Watching, examine, recipe_chip
-from rknntui.screens.bench.panes import DoctorPane, MonitorPane
-from rknntui.screens.bench.words import NO_BOARD, FactsPane, device_records
-from rknntui.widgets.line_list import Rows
-from rknntui.widgets.one_line import Fact, FactsLine, ViewBar
+from rknntui.screens.bench import live
+from rknntui.screens.bench.boards import BoardTrack, Looking, Watch, removable
+from rknntui.screens.bench.live import SETTINGS, Measuring, RunSettings
+from rknntui.screens.bench.panes import BenchViews
+from rknntui.screens.bench.words import NO_BOARD, device_records
+from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
+    from rknntui.links import Link
     from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged
+    from rknntui.widgets.strips import Line
 
 REST_SECONDS = 0.3
-"""A ready board is asked what it is once the cursor has rested on it for so long."""
-_BESIDE = 130
-"""Cells from which on the list and the view stand side by side."""
-_EMPTY_ROWS = 9
+"""A ready board is asked what it is once the list has been still for so long."""
+_BESIDE = 150
+"""Cells from which on the list of boards stands beside."""
+_FEW_ROWS = 3
 
 
-class Devices(TableWorkspace):
-    """The list on top or on the left, the board under the cursor below or beside it."""
+class Bench(TableWorkspace):
+    """The board on top, what is known of the model on it below, the list of boards at the end."""
 
     NAME = "bench"
     HELP = (
-        "The boards on adb, SSH, NTB and USB, and this machine if it is a board; refreshed every "
-        "second while this workspace is shown. {bench.use} uses the board under the cursor in "
-        "Run. {bench.next-view} switches between what it is, its doctor and its monitor; "
-        "{bench.run} starts each. "
-        "Settings and system files of a board are not changed; the program writes only in its own "
-        "folder there."
+        "A board, and the open model on it. {bench.use} uses the board under the cursor and "
+        "watches it; {bench.run} measures the model there with what {bench.edit} sets, and goes "
+        "on while another step is shown. {bench.add} adds a board by its address, or an emulated "
+        "one. {bench.compare} compares with the simulator layer by layer, {bench.examine} looks "
+        "for what is wrong. A real board runs a compiled .rknn (the target's); an emulated one "
+        "runs the build of the recipe. Settings and system files of a board are not changed."
     )
     FIRST_FOCUS = "#boards"
-    PANES = {"Facts": "board", "Doctor": "doctor", "Monitor": "monitor"}
     DEFAULT_CSS = """
-    Devices {
-        & #devices-body { layout: horizontal; height: 1fr; }
-        & #boards-view { width: 5fr; height: 1fr; }
-        & #devices-side { width: 5fr; }
-        & #board, & #doctor { height: 1fr; padding: 0 0 0 1; }
-        & #doctor, & #monitor { display: none; }
-        &.-stacked #devices-body { layout: vertical; }
-        &.-stacked #boards-view, &.-stacked #devices-side { width: 1fr; }
+    Bench {
+        & #bench-body { layout: vertical; height: 1fr; }
+        & #bench-main { height: 1fr; }
+        & #bench-live { height: auto; max-height: 9; padding: 0 1; }
+        &.-empty #bench-main { display: none; }
+        &.-beside #bench-body { layout: horizontal; }
+        &.-beside #bench-main { width: 7fr; }
+        &.-beside #boards-view { width: 3fr; height: 1fr; }
     }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._looking = Looking(self, self._looked)
+        self.watch_job = Watch(self, self._draw_live)
+        self.run = Measuring(self, self._measured)
         self._known: tuple[Device, ...] = ()
         self._rest: Timer | None = None
         self._marked: tuple[str, ...] = ()
+        self._wanted = ""  # id of a board that was added and is not in the list yet
 
     def compose(self) -> ComposeResult:
-        yield FactsLine(id="devices-facts")
-        with Container(id="devices-body"):
+        with Container(id="bench-body"):
+            with Vertical(id="bench-main"):
+                yield TextRows(id="bench-live")
+                yield BenchViews(lambda: self.run, id="bench-views")
             table = RecordTable(BOARDS, id="boards", what="devices")
             yield RecordView("Boards", table, id="boards-view")
-            with Vertical(id="devices-side"):
-                yield ViewBar(tuple(self.PANES), id="devices-views")
-                yield FactsPane(id="board")
-                yield DoctorPane(id="doctor")
-                yield MonitorPane(id="monitor")
+
+    def on_mount(self) -> None:
+        self.lines.SHOW_CURSOR = False
+        self.lines.can_focus = False
 
     table = getters.query_one("#boards", RecordTable)
     """The boards."""
 
-    pane = getters.query_one(FactsPane)
-    """What is known of one."""
+    lines = getters.query_one("#bench-live", TextRows)
+    """What is seen of the board now."""
 
-    doctor = getters.query_one(DoctorPane)
-    """Its examination."""
-
-    monitor = getters.query_one(MonitorPane)
-    """Boards watched."""
+    views = getters.query_one(BenchViews)
+    """What is known in tables."""
 
     @property
     def device(self) -> Device | None:
@@ -101,23 +115,51 @@ class Devices(TableWorkspace):
         return next((device for device in listing.devices if device.id == record["id"]), None)
 
     @property
-    def watching(self) -> Watching:
-        """The job of the monitor."""
-        return Watching(self.workbench, self.monitor)
+    def board(self) -> str:
+        """Id of the board that is shown: the one that is used, else the one under the cursor."""
+        device = self.device
+        return self.session.board or ("" if device is None else device.id)
+
+    @property
+    def boards(self) -> tuple[str, ...]:
+        """Those that a watch looks at: all that are marked, else the one that is shown."""
+        return self._marked or ((self.board,) if self.board else ())
+
+    @property
+    def file(self) -> str | None:
+        """The file that a board runs; None for the build of the recipe."""
+        return self.session.compiled or self.session.container
+
+    @property
+    def model(self) -> dict[str, object]:
+        """What runs, as requests take it; the recipe tells which layers a file has."""
+        container = self.session.container
+        return {
+            "path": self.file,
+            "recipe": dict(self.session.recipe) if container is None else None,
+        }
+
+    @property
+    def chip(self) -> str | None:
+        """The chip of the open recipe, which a board is held against."""
+        recipe = self.session.recipe
+        named = recipe.get("model") or recipe.get("target_platform")
+        return (self.session.chip.lower() or None) if named else None
 
     def on_resize(self) -> None:
-        """Side by side where there is room for both."""
+        """The list beside the rest where there is room."""
         self._arrange()
+        self.call_after_refresh(self._draw_live)
 
     def _arrange(self) -> None:
-        """Below each other the list takes the rows that it has, up to two fifths."""
-        stacked = self.size.width < _BESIDE
-        self.set_class(stacked, "-stacked")
-        rows = self.table.total + 2 if self.table.total else _EMPTY_ROWS
-        height = max(4, min(rows, self.size.height * 2 // 5))
-        self.query_one("#boards-view").styles.height = height if stacked else "1fr"
+        busy = self.run.params is not None or self.watch_job.boards
+        empty, beside = not self.table.total and not busy, self.size.width >= _BESIDE
+        self.set_class(empty, "-empty")
+        self.set_class(beside and not empty, "-beside")
+        rows = min(self.table.total, _FEW_ROWS if self.size.height < 30 else self.size.height // 4)
+        self.query_one("#boards-view").styles.height = "1fr" if empty or beside else rows + 2
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- the session -------------------------------------------------------------------------------
 
     def update_view(self) -> None:
         self._draw()
@@ -127,21 +169,9 @@ class Devices(TableWorkspace):
         self._looking.pause()
         super().hide()
 
-    def _looked(self) -> None:
-        """The list changed: a board of another connection may be another one."""
-        devices = () if self.session.listing is None else self.session.listing.devices
-        for device in self._known:
-            if device not in devices:
-                self.pane.forget(device.id)
-        self._known = devices
-        self._draw()
-
-    # -- drawing -----------------------------------------------------------------------------------
-
     def on_target_changed(self) -> None:
-        """Another board is used."""
-        if self.shown:
-            self._draw()
+        """Another board or file is used."""
+        self.on_model_opened()
 
     def on_recipe_changed(self, message: RecipeChanged) -> None:
         """Without a compiled model the recipe's chip is held against the board."""
@@ -149,221 +179,397 @@ class Devices(TableWorkspace):
             self.on_model_opened()
 
     def on_model_opened(self) -> None:
-        """Whether another model fits was not asked yet."""
-        self.pane.forget()
+        """Whether another model fits was not asked yet; what was measured is of another one."""
+        self.views.facts.forget()
+        params = self.run.params
+        if params is not None and not self.run.going and params != self._asked(params):
+            self.run.forget()
+            self._measured(True)
         if self.shown:
             self._draw()
+
+    def _asked(self, params: PerfParams) -> PerfParams:
+        """The same of the model, file and board of now."""
+        from dataclasses import replace
+
+        return replace(params, **self.model, device=self.board)  # type: ignore[arg-type]
+
+    def on_layers_changed(self) -> None:
+        """More is known beside the times."""
+        if self.shown and not self.run.measuring:
+            self.views.timed.show(self.run, self.session.layers.rows)
+
+    def _looked(self) -> None:
+        """The list changed: a board of another connection may be another one."""
+        devices = () if self.session.listing is None else self.session.listing.devices
+        for device in self._known:
+            if device not in devices:
+                self.views.facts.forget(device.id)
+        self._known = devices
+        self._draw()
+        if self._wanted and self.table.select_record("id", self._wanted):
+            self._wanted = ""
+            if self.session.device is None:
+                self.action_use()
+
+    # -- drawing -----------------------------------------------------------------------------------
 
     def _draw(self) -> None:
         listing, table = self.session.listing, self.table
         devices = () if listing is None else listing.devices
-        table.set_empty(with_keys(NO_BOARD) if listing is not None else "Looking for boards…")
-        chosen, known = self.session.board, self.pane.known
-        table.set_records(device_records(devices, chosen, self._marked, known), keep="id")
+        empty = with_keys(NO_BOARD) if listing is not None else "Looking for boards…"
+        for notice in () if listing is None else listing.notices:
+            empty += f"\n\n! {sanitize(notice.what, 300)} {sanitize(notice.remedy, 300)}"
+        if self._looking.trouble:
+            empty = f"✗ {sanitize(self._looking.trouble, 200)}"
+        table.set_empty(empty)
+        chips = self.session.board_chips
+        records = device_records(devices, self.session.board, self._marked, chips)
+        table.set_records(records, keep="id")
+        ready = sum(device.state == "ready" for device in devices)
+        trouble = f" · ✗ {sanitize(self._looking.trouble, 80)}" if self._looking.trouble else ""
+        self.query_one("#boards-view", RecordView).set_title(f"Boards, {ready} ready{trouble}")
         self._arrange()
-        self._tell()
+        self._draw_live()
         self._moved()
+        self.views.tell()
         self.screen.refresh_bindings()
 
-    def _tell(self) -> None:
-        listing, facts = self.session.listing, self.query_one(FactsLine)
-        if self._looking.trouble:
-            facts.show(Fact(f"✗ {sanitize(self._looking.trouble, 200)}"))
+    def _draw_live(self) -> None:
+        if not self.is_attached or not self.shown:
             return
-        if listing is None:
-            facts.show("looking for boards")
-            return
-        ready = sum(device.state == "ready" for device in listing.devices)
-        count, notices = len(listing.devices), len(listing.notices)
-        summary = f"{count} board{'s' if count != 1 else ''}, {ready} ready"
-        notes = [Fact(f"! {notices} notice{'s' if notices != 1 else ''}", (), 1)] if notices else []
-        facts.show(summary, self._used(), *notes)
+        width = max(30, (self.lines.size.width or self.size.width) - 3)
+        self.lines.set_lines(self._live(width), keep_cursor=True)
 
-    def _used(self) -> Fact:
-        board, device = self.session.board, self.session.device
-        if board is None:
-            return Fact(f"none is used yet ({key_text('bench.use')})", ("none is used",), 1)
-        name = sanitize(board, 80)
-        gone = "" if device is not None else ", not in the list"
-        return Fact(f"used in Run: {name}{gone}", (f"used: {name}{gone}",))
+    def _live(self, width: int) -> list[Line]:
+        boards, run, session = self.watch_job.boards, self.run, self.session
+        ours = None if run.params is None else str(run.params.device)
+        rows = [(track, run if name == ours else None) for name, track in boards.items()]
+        if len(rows) > 1:
+            lines = live.several_lines(rows, width)
+        else:
+            board = rows[0][0].device if rows else self.board
+            own = run if ours in (None, board) else Measuring(self, lambda _: None)
+            file = live.model_name(self.file, session.recipe.get("model"))
+            chip = session.board_chips.get(board, "")
+            lines = live.head_text(board, chip, own, file, self._watch_text(), width)
+            lines.append(live.rate_line(own, width, self._estimate()))
+            track = boards.get(board) or BoardTrack(board)
+            lines += live.board_lines(track, own, width)
+        if run.error:
+            lines += [[(f"✗ {row}", "bad")] for row in [run.error[: 2 * width]]]
+        if self.watch_job.end:
+            lines.append([(self.watch_job.end, "")])
+        return lines
+
+    def _watch_text(self) -> str:
+        """What goes on beside the run."""
+        watch = self.watch_job
+        if watch.paused:
+            return f"paused ({key_text('bench.pause')} goes on)"
+        if watch.recording:
+            return f"recording to {sanitize(Path(watch.recording).name, 40)}"
+        if watch.now is None:
+            return f"{key_text('bench.watch')} watches"
+        kind = f"{watch.hertz:g} Hz" if hasattr(watch.now, "devices") else "replay"
+        return f"▶ {kind}, {round(watch.at)} s"
+
+    def _estimate(self) -> str:
+        """Frames a second that were estimated for the chip; empty where they were not."""
+        times = [row.estimated.time_ms for row in self.session.layers.of("estimated")
+                 if row.estimated is not None and row.estimated.time_ms]  # fmt: skip
+        from engine.wire.formats import RATE
+
+        return RATE.text(1000 / sum(times)) if times else ""
 
     @on(Rows.Highlighted, "#boards")
     def _moved(self) -> None:
         self._show()
         if self._rest is not None:
             self._rest.stop()
-        device = self.device
-        if device is not None and self.view == "Facts" and self.pane.wants(device):
-            self._rest = self.set_timer(REST_SECONDS, partial(self._ask_about, device))
+        facts, device = self.views.facts, self.device
+        devices = () if self.session.listing is None else self.session.listing.devices
+        chips = self.session.board_chips
+        wanted = next(
+            (d for d in (device, *devices) if d is not None and facts.wants(d)
+             and (d is device or d.id not in chips)),
+            None,
+        )  # fmt: skip
+        if wanted is not None and not facts.asked:
+            self._rest = self.set_timer(REST_SECONDS, partial(self._ask_about, wanted))
 
     def _show(self) -> None:
         device, listing = self.device, self.session.listing
         notices = () if listing is None else listing.notices
         used = device is not None and device.id == self.session.board
-        self.pane.show(device, notices, used=used, model=self.session.container)
-        model = Path(self.session.container or "").name
-        self.doctor.show("" if device is None else device.id, model)
+        memory = None if self.run.answer is None else self.run.answer.memory
+        views = self.views
+        views.facts.show(device, notices, used=used, model=self.file, memory=memory)
+        views.examined.show("" if device is None else device.id, Path(self.file or "").name)
 
-    def pane_shown(self, view: str) -> None:
-        if self.screen.focused is not self.table:
-            self.table.focus()
-        self._moved()
+    @on(BenchViews.Changed)
+    def _view_changed(self, event: BenchViews.Changed) -> None:
+        if event.view and self.view == "Runs":
+            self._list_runs()
+        if event.view and self.view == "Curve":
+            self.views.curve.show_run(self.run)
+        self.screen.refresh_bindings()
 
-    # -- one board ---------------------------------------------------------------------------------
+    # -- the boards --------------------------------------------------------------------------------
 
     @on(Rows.Chosen, "#boards")
     def action_use(self) -> None:
-        """Use the board under the cursor, and ask what it is."""
+        """Use the board under the cursor, ask what it is, and watch it."""
         if (device := self.device) is None:
             return
         if not device.usable:
             self.notify(f"{device.id} is not ready: {device.what}", markup=False)
             return
         self.session.choose_board(device.id)
-        if device.id not in self.pane.known:
-            self._ask_about(device)
-
-    def action_run(self) -> None:
-        """Ask the board what it is, examine it, or start and stop a watch, as the view is."""
-        if self.view == "Monitor":
-            self.watching.start_or_stop(self._watched())
-            return
-        device = self.device
-        if device is None:
-            return
-        if self.view == "Doctor":
-            examine(self.workbench, self.doctor, device.id)
-        elif device.usable:
-            self._ask_about(device)
+        self._ask_about(device)
+        self.watch_job.watch((device.id,))
 
     def _ask_about(self, device: Device) -> None:
-        self.pane.waiting(device.id)
-        asked = AboutParams(device.id, self.session.container, chip=recipe_chip(self.session))
+        self.views.facts.waiting(device.id)
+        asked = AboutParams(device.id, self.file, chip=self.chip)
         take = partial(self._take_about, device, asked)
         self.ask(BOARD_ABOUT, asked, take, failed=take)
 
     def _take_about(self, device: Device, asked: AboutParams, answer: About | Exception) -> None:
-        session = self.session
-        if (asked.model, asked.chip) != (session.container, recipe_chip(session)):
+        if (asked.model, asked.chip) != (self.file, self.chip):
             self._ask_about(device)  # whether another one fits is another answer
             return
-        self.pane.take(device.id, answer)
+        self.views.facts.take(device.id, answer)
+        if isinstance(answer, About) and answer.facts.chip:
+            self.session.board_chips[device.id] = answer.facts.chip
         self._draw()
 
-    # -- the list ----------------------------------------------------------------------------------
+    def action_add(self) -> None:
+        """Ask which board to add; it is used where none is."""
+
+        def added(name: str) -> None:
+            self._wanted = name
+
+        self._looking.ask_board(added)
+
+    def action_forget(self) -> None:
+        """Take a board on the network out of the list; an emulated one ends."""
+        if self.device is not None:
+            self._looking.forget(self.device)
 
     def action_server(self) -> None:
         """Start the adb server."""
         self._looking.start_server()
 
-    def action_add(self) -> None:
-        """Ask for the address of a board over SSH."""
-        from rknntui.screens.dialogs.dialogs import PromptDialog
-
-        def typed(text: str | None) -> None:
-            if text and text.strip():
-                self._looking.add(text, partial(self.table.select_record, "id"))
-
-        question = "[user@]host[:port]; host may be an alias of ~/.ssh/config"
-        self.app.push_screen(PromptDialog("Add a board over SSH", question), typed)
-
-    def action_forget(self) -> None:
-        """Take a board over SSH out of the list."""
-        if self.device is not None and self.device.kind == "ssh":
-            self._looking.forget(self.device)
-
-    # -- the monitor -------------------------------------------------------------------------------
-
     def action_mark(self) -> None:
-        """Mark the board under the cursor, or take its mark away."""
+        """Mark the board under the cursor, or take its mark away; marked ones are watched."""
         device = self.device
-        if device is not None:
-            rest = tuple(name for name in self._marked if name != device.id)
-            self._marked = rest if device.id in self._marked else (*rest, device.id)
-            self._draw()
+        if device is None:
+            return
+        rest = tuple(name for name in self._marked if name != device.id)
+        self._marked = rest if device.id in self._marked else (*rest, device.id)
+        if self.boards:
+            self.watch_job.watch(self.boards)
+        self._draw()
 
-    def _watched(self) -> tuple[str, ...]:
-        """The boards that a watch would look at: those marked, else the one under the cursor."""
+    def action_examine(self) -> None:
+        """Examine the board under the cursor with the open model, in place of one before."""
         device = self.device
-        return self._marked or (() if device is None else (device.id,))
+        if device is None:
+            return
+        self.views.bar.choose("Examine")
+        pane, bridge = self.views.examined, self.bridge
 
-    @on(MonitorPane.Wanted)
-    def _start(self, event: MonitorPane.Wanted) -> None:
-        self.watching.start(event)
+        async def submit() -> None:
+            for job_id in pane.running:
+                bridge.discard(job_id)
+            test = self.file is not None and not self.run.going
+            params = ExamineParams(device.id, self.file, test, self.chip)
+            title = f"examine {sanitize(device.id, 80)}"
+            job = await bridge.submit(DEVICES_EXAMINE, params, title, quiet=True)
+            pane.follow(device.id, job)
+
+        self.workbench.do(submit())
+
+    # -- the model on a board ----------------------------------------------------------------------
+
+    def action_run(self) -> None:
+        """Measure the model on the board, or end that in order."""
+        if self.run.going:
+            self.run.stop()
+            return
+        board = self.board
+        if self.session.board != board:
+            self.session.choose_board(board)
+        self.run.start(board, self.model)
+        if self.watch_job.now is None:
+            self.watch_job.watch(self.boards)
+
+    def action_edit(self) -> None:
+        """Set how the model is measured."""
+
+        def taken(settings: RunSettings) -> None:
+            self.run.settings = settings
+            self._draw_live()
+
+        SETTINGS.ask(self.app, self.run.settings, then=taken)
+
+    def _measured(self, layers: bool) -> None:
+        """A run told something; ``layers``: of its layers too."""
+        if not self.is_attached:
+            return
+        if layers:
+            answer = self.run.answer
+            if answer is not None and answer.layers:
+                self.session.layers.fill("measured", layer_rows(answer))
+            self.views.timed.show(self.run, self.session.layers.rows)
+            self.views.tell()
+        if self.view == "Curve":
+            self.views.curve.show_run(self.run)
+        self._draw_live()
+        self.screen.refresh_bindings()
+
+    def action_compare(self) -> None:
+        """Compare with the simulator layer by layer; in Runs, a run with the newest one."""
+        if self.view == "Runs":
+            if (pair := self.views.runs.pair) is not None:
+                self.ask(MEASURED_COMPARE, RunPair(*pair), self._compared_runs)
+            return
+        self.views.bar.choose("Compare")
+        params = CompareParams(
+            recipe=dict(self.session.recipe), device=self.board, compiled=self.session.compiled
+        )
+        title = f"compare on {sanitize(self.board, 60)}"
+        # a board runs one model at a time: what was measured so far is kept
+        self.run.stop(lambda: self.start_job(COMPARE_BOARD, params, title))
+
+    def _compared_runs(self, found: RunsCompared) -> None:
+        self.views.runs.compared = found
+        self.views.tell()
+
+    def _list_runs(self) -> None:
+        self.ask(MEASURED_LIST, KeptFilter(), lambda kept: self.views.runs.take(kept.runs))
+
+    def arrive(self, link: Link) -> None:
+        """Take a compiled model that another workspace made."""
+        if isinstance(link, GoToCompiled):
+            self.session.choose_compiled(link.path)
+
+    def linked_layer(self, method: str) -> str:
+        return self.views.layer_id
+
+    @on(Rows.Chosen, "#layer-times, #compared")
+    def _open_layer(self) -> None:
+        if self.views.layer_id:
+            self.post_message(GoToLayer(self.views.layer_id))
+
+    # -- the watch ---------------------------------------------------------------------------------
+
+    def action_watch(self) -> None:
+        """Watch the boards, or stop that."""
+        if self.watch_job.now is not None:
+            self.watch_job.stop()
+        else:
+            self.watch_job.watch(self.boards)
 
     def on_job_changed(self, message: JobChanged) -> None:
-        """The watch may have seen something."""
+        """A watch, a run or an examination may have told something."""
+        self.run.told(message.job)
         if (job := self.session.jobs.get(message.job)) is not None:
-            self.monitor.changed(job)
-            self.doctor.changed(job)
+            self.watch_job.told(job)
+            self.views.examined.changed(job)
 
     def on_job_ended(self, message: JobEnded) -> None:
-        """The watch may be over."""
-        if (job := self.session.jobs.get(message.job)) is not None:
-            self.monitor.ended(job, message.result)
-            self.doctor.ended(job, message.result)
+        """The same, at its end."""
+        job = self.session.jobs.get(message.job)
+        if self.run.ended(message):
+            if self.view == "Runs":
+                self._list_runs()
+        elif (
+            isinstance(message.result, Comparison) and job is not None and self.session.is_ours(job)
+        ):
+            self.views.compared.take(message.result)
+            self.session.layers.fill("compared", layer_rows(message.result))
+            self.views.tell()
+        elif job is not None:
+            self.watch_job.ended(job, message.result)
+            self.views.examined.ended(job, message.result)
         self.screen.refresh_bindings()
 
     def action_pause(self) -> None:
         """Hold what is shown; a recording waits."""
-        self.watching.pause()
+        self.watch_job.pause()
 
     def action_faster(self) -> None:
         """Look more often."""
-        self.monitor.set_hertz(1)
+        self.watch_job.set_hertz(1)
 
     def action_slower(self) -> None:
         """Look less often."""
-        self.monitor.set_hertz(-1)
+        self.watch_job.set_hertz(-1)
 
     def action_record(self) -> None:
         """Ask for a file, watch and record."""
-        self.watching.record(self._watched())
+        self.watch_job.record(self.boards)
 
     def action_replay(self) -> None:
         """Choose a recording and show it."""
-        self.watching.replay()
+        self.watch_job.replay()
 
     # -- what the shell asks -----------------------------------------------------------------------
 
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
             return ""
-        device, monitor = self.device, self.monitor
+        device, watch, session = self.device, self.watch_job, self.session
         if elsewhere := self.other_view(method):
             return elsewhere
-        if method == "run" and self.view == "Monitor" and monitor.going:
+        if method in ("run", "edit", "watch") and (self.run.going or watch.now is not None):
             return ""
-        if method in ("use", "run", "copy", "copy_command", "mark", "record") and device is None:
-            return "no board is in the list."
-        if method == "forget" and (device is None or device.kind != "ssh"):
+        if method == "compare" and self.view == "Runs":
+            return "" if self.views.runs.pair else "there are no two runs."
+        on_board = ("use", "run", "mark", "watch", "record", "examine", "compare")
+        if method in on_board and device is None and not (self.board and method != "use"):
+            return "no board is in the list ({bench.add} adds one)."
+        if method in ("run", "compare") and session.model is None:
+            return "no model is open ({app.open} opens one)."
+        if method == "compare" and session.container is not None:
+            return "a comparison needs the model itself, not its container; open the model."
+        if method == "forget" and (device is None or not removable(device)):
             return "only boards that were added ({bench.add}) are removed."
-        if method == "server" and not _needs_server(self.session.listing):
+        if method == "server" and not _needs_server(session.listing):
             return "the adb server is up, or there is none to start."
-        if method == "pause" and not monitor.running:
-            return "nothing is watched ({bench.run} watches)."
-        if method in ("faster", "slower") and monitor.recording:
-            return "a recording has one rate; stop it first ({bench.run})."
+        if method == "pause" and not watch.running:
+            return "nothing is watched ({bench.watch} watches)."
+        if method in ("faster", "slower") and watch.recording:
+            return "a recording has one rate; stop it first ({bench.watch})."
+        if method in ("node", "drill") and not self.views.layer_id:
+            return "no layer of the build is under the cursor."
         return super().unavailable_reason(method)
 
     def copy_text(self) -> str:
-        device = self.device
-        if self.doctor.has_focus:
-            return self.doctor.line_text()
-        if self.pane.has_focus and self.pane.lines:
-            return "".join(text for text, _ in self.pane.lines[self.pane.cursor]).strip()
-        if self.view == "Monitor":
-            return self.monitor.rows.text()
-        return "" if device is None else device.id
+        views, device = self.views, self.device
+        if views.examined.has_focus:
+            return views.examined.line_text()
+        if views.facts.has_focus and views.facts.lines:
+            return "".join(text for text, _ in views.facts.lines[views.facts.cursor]).strip()
+        if self.table.has_focus:
+            return "" if device is None else device.id
+        return self.record_text()
 
     def command_line(self) -> list[str]:
-        if self.view == "Monitor":
-            return self.monitor.command(self._watched())
-        device, model = self.device, self.session.container
-        if device is None:
-            return []
-        held = ["--model", model] if model is not None and self.view == "Doctor" else []
-        return ["rknntui", "doctor", "--device", device.id, *held]
+        watched = self.watch_job.now is not None and not self.run.going
+        if self.view == "Examine" and self.device is not None:
+            held = ["--model", self.file] if self.file is not None else []
+            return ["rknntui", "doctor", "--device", self.device.id, *held]
+        if self.view == "Compare" and self.session.container is None:
+            params = CompareParams(
+                recipe=dict(self.session.recipe), device=self.board, compiled=self.session.compiled
+            )
+            return command_with("compare", self.session, params)
+        if watched or self.session.model is None:
+            return self.watch_job.command(self.boards)
+        return self.run.command(self.board, self.file)
 
 
 def _needs_server(listing: Listing | None) -> bool:

@@ -1,4 +1,4 @@
-"""Workspace Devices by keys alone, over a list of boards that the test makes."""
+"""Workspace Bench by keys alone, over a list of boards that the test makes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine import DeviceError, JobCancelledError, UsageError, WorkerError
+from engine.base.errors import DeviceLostError
 from engine.base.findings import Finding
 from engine.wire.board import (
     About,
@@ -19,15 +20,33 @@ from engine.wire.board import (
     Temperature,
     VersionRow,
 )
-from engine.wire.devices import EXAMINED, Device, DeviceListParams, ExamineParams, Listing
+from engine.wire.devices import (
+    EXAMINED,
+    PERF_LOOK,
+    Device,
+    DeviceListParams,
+    ExamineParams,
+    Listing,
+    NamedBoard,
+    PerfLook,
+)
 from engine.wire.doctor import Check, Checks
+from engine.wire.measured import (
+    KeptRun,
+    KeptRuns,
+    LayerChange,
+    PointChange,
+    RunPair,
+    RunsCompared,
+)
 from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, BoardSample
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
-from rknntui.screens.bench.workspace import Devices
+from rknntui.screens.bench.workspace import Bench
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from rknntui.workspaces import keys_of
+from tests.tui.board_answers import ran
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import choose_path, model_view
 
@@ -95,40 +114,46 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     return told
 
 
-async def devices(pilot: Any) -> Devices:
+async def bench(pilot: Any) -> Bench:
     await pilot.press(keys_of("bench")[0])
-    await until(pilot, lambda: isinstance(pilot.app.workspace, Devices), "Devices")
+    await until(pilot, lambda: isinstance(pilot.app.workspace, Bench), "Bench")
     workspace = pilot.app.workspace
-    assert isinstance(workspace, Devices)
+    assert isinstance(workspace, Bench)
     return workspace
 
 
-async def test_boards_are_listed_with_their_state_and_its_remedy(answers: Answers) -> None:
+async def test_boards_are_listed_with_their_state_and_its_remedy(
+    answers: Answers, watches: Watches
+) -> None:
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await devices(pilot)
-        await until(pilot, lambda: "2 boards, 1 ready" in screen_text(app), "the list")
+        await bench(pilot)
+        await until(pilot, lambda: "Boards, 1 ready · 2" in screen_text(app), "the list")
+        await pilot.press("v", "v", "v")
+        await until(pilot, lambda: "Fix: Confirm it there." in screen_text(app), "the remedy")
         text = screen_text(app)
         assert "✗ unauthorized" in text
         assert "✓ ready" in text
-        assert "Fix: Confirm it there." in text
         await pilot.press("enter")
         assert app.session.board is None, "what is not ready is not used"
         await pilot.press("down")
-        await until(pilot, lambda: "Debian 11" in screen_text(app), "what the board is")
+        await until(pilot, lambda: "✓ ready   ● used" not in screen_text(app), "not used")
         await pilot.press("enter")
-        await until(pilot, lambda: "used in Run: adb:ready1" in screen_text(app), "it is used")
+        await until(pilot, lambda: "✓ ready   ● used" in screen_text(app), "it is used")
         assert app.session.board == "adb:ready1"
         assert app.session.device == READY
+        assert app.session.board_chips == {"adb:ready1": "RK3588"}
 
 
 async def test_what_a_board_is_stands_below_it_with_why_something_is_missing(
-    answers: Answers,
+    answers: Answers, watches: Watches
 ) -> None:
     answers.listing = Listing((READY,))
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 60)) as pilot:
-        await devices(pilot)
+        await bench(pilot)
+        await until(pilot, lambda: "ready · 1" in screen_text(app), "the list")
+        await pilot.press("v", "v", "v")
         await until(pilot, lambda: "Debian 11" in screen_text(app), "what the board is")
         text = screen_text(app)
         for told in (
@@ -146,7 +171,7 @@ async def test_what_a_board_is_stands_below_it_with_why_something_is_missing(
         ):
             assert told in text, told
         answers.of["board.about"] = DeviceError("It went away.", remedy="Plug it in.")
-        await pilot.press("r")
+        await pilot.press("enter")
         await until(pilot, lambda: "✗ It went away. Plug it in." in screen_text(app), "why not")
 
 
@@ -170,7 +195,7 @@ async def test_what_a_board_told_of_the_former_model_is_asked_again(
     monkeypatch.setattr(Bridge, "call", call)
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 60)) as pilot:
-        await devices(pilot)
+        await bench(pilot)
         app.session.model_opened(model_view("one.rknn", kind="rknn"), "one.rknn")
         answers.listing = Listing((READY,))
         await until(pilot, lambda: answers.times("board.about") == 1, "it is asked")
@@ -188,7 +213,10 @@ async def test_without_a_model_the_open_recipes_chip_is_held_against_the_board(
     answers.listing = Listing((READY,))
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 60)) as pilot:
-        await devices(pilot)
+        await bench(pilot)
+        await until(pilot, lambda: answers.times("board.about"), "it is asked")
+        app.session.set_value("target_platform", "rk3588")
+        await pilot.press("v", "v", "v")
         await until(pilot, lambda: "Fit of the open recipe" in screen_text(app), "the answer")
         asked = answers.times("board.about")
         app.session.set_value("target_platform", "rk3562")
@@ -203,17 +231,17 @@ async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board
     monkeypatch.setattr("rknntui.screens.bench.boards.POLL_SECONDS", 0.2)
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await devices(pilot)
-        await until(pilot, lambda: "2 boards" in screen_text(app), "the list")
+        workspace = await bench(pilot)
+        await until(pilot, lambda: "ready · 2" in screen_text(app), "the list")
         await pilot.press("down")
         assert workspace.device == READY
         answers.listing = Listing((Device("adb:a", "adb", "offline", "Off."), LOCKED, READY))
-        await until(pilot, lambda: "3 boards" in screen_text(app), "the next look")
+        await until(pilot, lambda: "ready · 3" in screen_text(app), "the next look")
         assert workspace.device == READY
         answers.listing = WorkerError("The worker ended.")
         await until(pilot, lambda: "✗ The worker ended." in screen_text(app), "no answer")
         answers.listing = Listing((READY,))
-        await until(pilot, lambda: "1 board, 1 ready" in screen_text(app), "an answer again")
+        await until(pilot, lambda: "Boards, 1 ready · 1" in screen_text(app), "an answer again")
         await pilot.press("1")
         await settle(pilot)
         assert not workspace._looking.active, "nobody looks while it is hidden"
@@ -232,40 +260,42 @@ async def test_a_hostile_board_is_shown_as_text(answers: Answers, size: tuple[in
     )
     app = Workbench(state_kept=False)
     async with app.run_test(size=size) as pilot:
-        workspace = await devices(pilot)
-        await until(pilot, lambda: "Versions" in workspace.pane.text(), "what it is")
+        workspace = await bench(pilot)
+        await until(pilot, lambda: "Versions" in workspace.views.facts.text(), "what it is")
         await pilot.press("tab", "G")
         await settle(pilot)
-        assert "[bold red]x[/]" in workspace.pane.text()
+        assert "[bold red]x[/]" in workspace.views.facts.text()
         assert "adb:[bold" in screen_text(app)
         assert "\x1b" not in screen_text(app)
         assert len(screen_text(app).splitlines()) == size[1]
 
 
 @pytest.mark.long
-async def test_boards_over_ssh_are_added_kept_and_removed(answers: Answers) -> None:
+async def test_boards_over_ssh_are_added_kept_and_removed(
+    answers: Answers, watches: Watches
+) -> None:
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await devices(pilot)
-        await until(pilot, lambda: "2 boards" in screen_text(app), "the list")
-        await pilot.press("a", *"a b", "enter")
+        workspace = await bench(pilot)
+        await until(pilot, lambda: "ready · 2" in screen_text(app), "the list")
+        answers.of["devices.add"] = UsageError("It is not the address of a board.")
+        await pilot.press("a", "right", "down", *"a b", "enter")
         await until(pilot, lambda: type(app.screen).__name__ == "ErrorDialog", "it is refused")
-        await pilot.press("escape", "a", *"pi", "enter")
-        await until(pilot, lambda: workspace.device is not None, "a board")
-        await until(pilot, lambda: "? not asked" in screen_text(app), "the new board")
+        answers.of["devices.add"] = NamedBoard("ssh:pi")
+        await pilot.press("escape", "a", "right", "down", *"pi", "enter")
+        await until(pilot, lambda: app.session.board == "ssh:pi", "it is used: none was")
+        assert "? not asked" in screen_text(app)
         assert workspace.device is not None
         assert workspace.device.id == "ssh:pi"
-        assert not answers.times("board.about"), "nobody logs in unasked"
-        await pilot.press("enter")
-        await until(pilot, lambda: app.session.board == "ssh:pi", "it is used")
         await pilot.press("q")
     again = Workbench()
     assert again.session.ssh_boards == ("ssh:pi",)
     assert again.session.board == "ssh:pi"
     async with again.run_test(size=SIZE) as pilot:
-        workspace = await devices(pilot)
+        workspace = await bench(pilot)
         await until(pilot, lambda: "ssh:pi" in screen_text(again), "it is still there")
         await until(pilot, lambda: workspace.table.select_record("id", "ssh:pi"), "its row")
+        answers.of["devices.remove"] = NamedBoard("ssh:pi")
         await pilot.press("delete")
         await until(pilot, lambda: not again.session.ssh_boards, "it is removed")
         assert again.session.board is None
@@ -275,8 +305,8 @@ async def test_of_kept_boards_only_those_that_are_refused_are_dropped(answers: A
     app = Workbench(state_kept=False)
     app.session.ssh_boards = ("ssh:pi", "ssh:a b", "ssh:pa", "ssh:c d")
     async with app.run_test(size=SIZE) as pilot:
-        await devices(pilot)
-        await until(pilot, lambda: "4 boards, 1 ready" in screen_text(app), "the list")
+        await bench(pilot)
+        await until(pilot, lambda: "Boards, 1 ready · 4" in screen_text(app), "the list")
         assert app.session.ssh_boards == ("ssh:pi", "ssh:pa")
         answers.listing = WorkerError("The worker ended.")
         await until(pilot, lambda: "✗ The worker ended." in screen_text(app), "no answer")
@@ -288,13 +318,12 @@ async def test_an_empty_list_says_what_to_do_and_the_server_is_started(answers: 
     answers.listing = Listing((), (no_server,))
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await devices(pilot)
+        await bench(pilot)
         await until(pilot, lambda: "No board was found." in screen_text(app), "what to do")
         text = screen_text(app)
-        assert "rknntui devices emulate rk3588" in text
+        assert "a adds one" in text
         assert "There is no adb server." in text
-        assert "t Start adb" in text.splitlines()[-1]
-        await pilot.press("t")
+        await pilot.press("T")
         await until(pilot, lambda: any(p.start_server for _, p in answers.asked), "it is started")
 
 
@@ -352,7 +381,19 @@ def sample(at: float, load: float, device: str = READY.id) -> BoardSample:
     return BoardSample(device, at, replace(ABOUT.state, npu_load=(load, 0.0, 50.0)))
 
 
-async def test_the_doctor_tells_each_step_and_its_commands_are_copied(
+def perf_look(at: float, fps: float, **more: Any) -> PerfLook:
+    """What a run tells meanwhile."""
+    run = ran()
+    head = {name: getattr(run, name) for name in ("label", "device", "chip", "runtime", "driver")}
+    told: dict[str, Any] = {
+        "at": at, "cores": "auto", "threads": 1, "count": int(at * fps),
+        "frames_per_second": fps, "median": 5180.0, "p90": 5310.0, "p99": 6020.0,
+        "celsius": {"npu-thermal": 61.0}, "clocks": {"NPU": 1_000_000_000},
+    }  # fmt: skip
+    return PerfLook(**(head | told | more))
+
+
+async def test_the_examination_tells_each_step_and_its_commands_are_copied(
     answers: Answers, watches: Watches
 ) -> None:
     answers.listing = Listing((READY,))
@@ -363,11 +404,9 @@ async def test_the_doctor_tells_each_step_and_its_commands_are_copied(
     )
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await devices(pilot)
+        workspace = await bench(pilot)
         await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
-        await pilot.press("v")
-        await until(pilot, lambda: "settings and system files" in screen_text(app), "what it does")
-        await pilot.press("r")
+        await pilot.press("d")
         await until(pilot, lambda: "examining…" in screen_text(app), "it begins")
         assert watches.params == [ExamineParams(READY.id)]
         watches.jobs[0].apply(EXAMINED.event(checks[0]))
@@ -381,60 +420,55 @@ async def test_the_doctor_tells_each_step_and_its_commands_are_copied(
         assert "Fix: Update it." in text
         await pilot.press("Y")
         assert app.clipboard == "rknntui doctor --device adb:ready1"
-        await pilot.press("tab")
-        assert workspace.doctor.has_focus
+        workspace.views.examined.focus()
         await pilot.press("down", "down", "down", "down", "y")
         assert app.clipboard == "adb reboot"
-        await pilot.press("r")
+        await pilot.press("d")
         await until(pilot, lambda: len(watches.jobs) == 2, "once more")
         watches.jobs[1].error = DeviceError("It went away.").to_dict()
         watches.end(app.session, watches.jobs[1], "failed")
         await until(pilot, lambda: "✗ It went away." in screen_text(app), "why not")
 
 
-async def test_a_board_is_watched_with_extremes_and_why_it_was_lost(
-    answers: Answers, watches: Watches
+@pytest.mark.parametrize("size", [SIZE, (120, 40)])
+async def test_a_board_is_watched_and_why_it_was_lost_is_said(
+    answers: Answers, watches: Watches, size: tuple[int, int]
 ) -> None:
+    answers.listing = Listing((READY,))
     app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await devices(pilot)
-        await until(pilot, lambda: "2 boards" in screen_text(app), "the list")
-        await pilot.press("down", "v", "v")
-        await until(pilot, lambda: "watches the board" in screen_text(app), "what it does")
-        await pilot.press("r")
-        await until(pilot, lambda: "waiting for the board" in screen_text(app), "a watch")
+    async with app.run_test(size=size) as pilot:
+        await bench(pilot)
+        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
+        await pilot.press("w")
+        await until(pilot, lambda: watches.jobs, "a watch")
         assert watches.params[0].devices == (READY.id,)
         assert app.session.running is None, "it is no job that one waits for"
-        facts = ABOUT.facts
-        watches.tell(app.session, facts, sample(0, 10), sample(1, 95), sample(2, 40))
-        await until(pilot, lambda: "3 samples" in screen_text(app), "what it saw")
-        lines = {line[:12].strip(): line for line in screen_text(app).splitlines()}
-        assert "▁█▃" in lines["NPU core 0"]
-        assert "40 %  min 10 % max 95 %" in lines["NPU core 0"]
-        assert "1000 MHz" in lines["NPU clock"]
-        assert "45.2 °C" in lines["temperature"]
-        assert "2.00 GiB" in lines["memory used"]
-        assert "no node for it" in lines["DDR clock"]
-        assert "RK3588  emulated" in screen_text(app)
+        watches.tell(app.session, ABOUT.facts, sample(0, 10), sample(1, 95), sample(2, 40))
+        await until(pilot, lambda: "▁█▃" in screen_text(app), "what it saw")
+        text = screen_text(app)
+        assert "NPU 0  40 %" in text
+        assert "✓ 45.2 °C" in text
+        assert "memory 2.00 GiB of 8.00 GiB" in text
+        hot = replace(ABOUT.state, temperatures=(Temperature("npu-thermal", 97.0),))
+        watches.tell(app.session, BoardSample(READY.id, 3, hot))
+        await until(pilot, lambda: "✗ 97.0 °C" in screen_text(app), "it is hot")
         watches.tell(app.session, BoardSample(READY.id, 3, None, "It was unplugged; it is tried."))
         await until(pilot, lambda: "✗ It was unplugged" in screen_text(app), "why")
-        assert "3 samples, 1 missed" in screen_text(app)
         watches.jobs[-1].apply(NOTE.event(BoardNote(READY.id, "It is asked less often.")))
         watches.tell(app.session)
         await until(pilot, lambda: "! It is asked less often." in screen_text(app), "a note")
         await pilot.press("p")
         watches.tell(app.session, sample(4, 20))
         await settle(pilot)
-        assert "paused" in screen_text(app)
         assert "✗ It was unplugged" in screen_text(app), "it is held"
         await pilot.press("p")
-        await until(pilot, lambda: "4 samples" in screen_text(app), "what came meanwhile")
+        await until(pilot, lambda: "NPU 0  20 %" in screen_text(app), "what came meanwhile")
         await pilot.press("q")
         await until(pilot, lambda: not app.is_running, "nothing is asked")
 
 
 @pytest.mark.long
-async def test_marked_boards_are_watched_at_another_rate_and_recorded(
+async def test_marked_boards_have_a_line_each_and_another_rate_keeps_what_was_seen(
     answers: Answers, watches: Watches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -442,31 +476,30 @@ async def test_marked_boards_are_watched_at_another_rate_and_recorded(
     answers.listing = Listing((other, READY))
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await devices(pilot)
-        await until(pilot, lambda: "2 boards" in screen_text(app), "the list")
-        await pilot.press("v", "v", "space", "down", "space", "plus", "plus", "r")
-        await until(pilot, lambda: watches.jobs, "a watch")
-        assert watches.params[0].devices == (other.id, READY.id)
-        assert watches.params[0].hertz == 5
-        await pilot.press("Y")
-        assert app.clipboard.startswith("rknntui monitor --device adb:other --device adb:ready1")
-        await pilot.press("minus")
-        await until(pilot, lambda: len(watches.jobs) == 2, "the watch at the other rate")
-        assert watches.jobs[0].state == "done"
-        assert watches.params[1].hertz == 2
+        workspace = await bench(pilot)
+        await until(pilot, lambda: "ready · 2" in screen_text(app), "the list")
+        await pilot.press("space", "down", "space")
+        await until(pilot, lambda: len(watches.jobs) == 2, "a watch of both")
+        assert watches.params[1].devices == (other.id, READY.id)
         watches.tell(app.session, sample(0, 1), sample(0, 2, other.id))
-        await until(pilot, lambda: screen_text(app).count("1 samples") == 2, "both")
-        await pilot.press("w")
+        lines = workspace.lines
+        await until(pilot, lambda: "45.2 °C" in lines.text(), "what it saw")
+        assert [line.split()[0] for line in lines.text().splitlines()] == [other.id, READY.id]
+        await pilot.press("plus")
+        await until(pilot, lambda: len(watches.jobs) == 3, "the watch at the other rate")
+        assert watches.params[2].hertz == 2
+        assert "45.2 °C" in lines.text(), "the history stays"
+        await pilot.press("x")
         await choose_path(pilot, tmp_path / "seen.jsonl")
-        await until(pilot, lambda: "recording to seen.jsonl" in screen_text(app), "a recording")
-        assert watches.params[2].record == str(tmp_path / "seen.jsonl")
+        await until(pilot, lambda: len(watches.params) == 4, "a recording")
+        assert watches.params[3].record == str(tmp_path / "seen.jsonl")
         assert workspace.disabled_reason("faster")
-        await pilot.press("r")
+        await pilot.press("w")
         await until(pilot, lambda: "recorded in" in screen_text(app), "its end")
         (tmp_path / "seen.jsonl").write_text("x")
         await pilot.press("R")
         await choose_path(pilot, tmp_path / "seen.jsonl")
-        await until(pilot, lambda: "replay seen.jsonl" in screen_text(app), "it is shown again")
+        await until(pilot, lambda: len(watches.params) == 5, "it is shown again")
         watches.tell(app.session, sample(0, 77))
         await until(pilot, lambda: "77 %" in screen_text(app), "what was recorded")
         watches.end(app.session, watches.jobs[-1], "done")
@@ -477,9 +510,9 @@ async def test_a_watch_that_failed_says_why(answers: Answers, watches: Watches) 
     answers.listing = Listing((READY,))
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await devices(pilot)
+        await bench(pilot)
         await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
-        await pilot.press("v", "v", "r")
+        await pilot.press("w")
         await until(pilot, lambda: watches.jobs, "a watch")
         watches.jobs[0].error = DeviceError("The disk is full.", remedy="Make room.").to_dict()
         watches.end(app.session, watches.jobs[0], "failed")
@@ -492,31 +525,103 @@ async def test_keys_that_come_before_the_worker_leave_one_watch_or_none(
     answers.listing = Listing((READY,))
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await devices(pilot)
+        workspace = await bench(pilot)
         await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
-        monitor = workspace.monitor
+        watch = workspace.watch_job
         watches.taken.clear()
-        await pilot.press("v", "v", "r")
+        await pilot.press("w")
         await until(pilot, lambda: len(watches.jobs) == 1, "a watch is asked for")
-        assert "starting" in screen_text(app)
         await pilot.press("plus")
         await until(pilot, lambda: len(watches.jobs) == 2, "one at the other rate")
         watches.taken.set()
-        await until(pilot, lambda: monitor.running, "the watch")
+        await until(pilot, lambda: watch.running, "the watch")
         assert [params.hertz for params in watches.params] == [1, 2]
-        assert monitor.job is watches.jobs[1]
+        assert watch.job is watches.jobs[1]
         assert watches.discarded == ["job0"]
-        await pilot.press("r")
-        assert not monitor.going
+        await pilot.press("w")
+        assert watch.now is None
         watches.taken.clear()
-        await pilot.press("r")
+        await pilot.press("w")
         await until(pilot, lambda: len(watches.jobs) == 3, "one more is asked for")
-        await pilot.press("r")
-        assert not monitor.going
+        await pilot.press("w")
         watches.taken.set()
         await until(pilot, lambda: watches.discarded == ["job0", "job2"], "it is not wanted")
-        assert not monitor.running
+        assert not watch.running
         watches.refused = DeviceError("There is no worker.")
-        await pilot.press("r")
+        await pilot.press("w")
         await until(pilot, lambda: type(app.screen).__name__ == "ErrorDialog", "it is refused")
-        assert not monitor.going
+        assert watch.now is None
+
+
+async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
+    answers: Answers, watches: Watches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rknntui.screens.bench.live.RETRY_SECONDS", 0.05)
+    answers.listing = Listing((READY,))
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        workspace = await bench(pilot)
+        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
+        assert "no model is open" in workspace.disabled_reason("run")
+        answers.of["graph"] = JobCancelledError("Nobody looks at the graph in this test.")
+        app.session.model_opened(model_view("m.onnx", recipe={"model": "m.onnx"}), "r.yaml")
+        await pilot.press("r")
+        await until(pilot, lambda: len(watches.jobs) == 2, "a run and a watch")
+        first = next(job for job in watches.jobs if job.method == "devices.perf")
+        params = watches.params[watches.jobs.index(first)]
+        assert (params.device, params.seconds, params.layers) == (READY.id, 60.0, True)
+
+        def tell(job: JobView, look: PerfLook) -> None:
+            job.apply(PERF_LOOK.event(look))
+            app.session.job_changed(job)
+
+        tell(first, perf_look(10.0, 191.4, layers=ran().layers))
+        await until(pilot, lambda: "FPS 191.4" in screen_text(app), "its figures")
+        text = screen_text(app)
+        for told in ("p50 5.180  p90 5.310  p99 6.020  ms", "emulated", "▶ 0:10 of 1:00", "Conv_1"):
+            assert told in text, told
+        assert app.session.layers.of("measured")
+        assert app.session.bench is not None
+        assert (app.session.bench.fps, app.session.bench.running) == (191.4, True)
+        await pilot.press("1")
+        tell(first, perf_look(20.0, 180.0))
+        await until(pilot, lambda: workspace.run.at == 20.0, "it goes on while it is hidden")
+        first.error = DeviceLostError("The board is gone.").to_dict()
+        answers.listing = Listing(())
+        watches.end(app.session, first, "failed")
+        await until(pilot, lambda: "The board is lost" in screen_text(app), "said in any view")
+        await pilot.press(keys_of("bench")[0])
+        await until(pilot, lambda: "✗ The board is gone." in screen_text(app), "and here")
+        answers.listing = Listing((READY,))
+        await until(pilot, lambda: watches.jobs[-1].method == "devices.perf", "it goes on")
+        again = watches.jobs[-1]
+        assert again is not first
+        assert watches.params[-1].seconds == 40.0
+        tell(again, perf_look(5.0, 185.0))
+        await until(pilot, lambda: "▶ 0:25 of 1:00" in screen_text(app), "where it was")
+        await pilot.press("r")
+        assert again.state == "done", "it ends in order"
+
+
+async def test_runs_of_the_history_are_compared_in_words(
+    answers: Answers, watches: Watches
+) -> None:
+    answers.listing = Listing((READY,))
+    runs = [KeptRun(id=f"run{n}", at=1.7e9 + n, title="m.rknn", median=5e3) for n in (2, 1)]
+    answers.of["measured.list"] = KeptRuns(tuple(runs))
+    point = PointChange("auto", 1, 1, 5000.0, 5500.0, 0.1, True)
+    layers = (LayerChange("Conv_0", 40.0, 45.0),)
+    answers.of["measured.compare"] = RunsCompared(
+        ("measured", "measured"), ("driver: 0.9.6, 0.9.8",), (point,), layers
+    )
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await bench(pilot)
+        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
+        await pilot.press("V")
+        await until(pilot, lambda: "Runs · 2" in screen_text(app), "the runs")
+        await pilot.press("equals_sign")
+        await until(pilot, lambda: "5.000 → 5.500 ms  +10.0%" in screen_text(app), "both")
+        assert answers.asked[-1][1] == RunPair("run1", "run2")
+        assert "Not equal: driver: 0.9.6, 0.9.8" in screen_text(app)
+        assert "40.0 → 45.0 µs" in screen_text(app)

@@ -1,4 +1,4 @@
-"""Workspace Devices over its own workers, a real adb server and emulated boards."""
+"""Workspace Bench over its own workers, a real adb server and emulated boards."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 from engine.base.process import ProcessId
 from rknntui.app import Workbench
-from rknntui.screens.bench.workspace import Devices
+from rknntui.screens.bench.workspace import Bench
 from rknntui.workspaces import keys_of
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards, adb_server, board, emulated
 from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path
+from tests.tui.flow import choose_path, write_recipe
 from tests.tui.terminal import Terminal
 
 __all__ = ["adb_server", "board", "emulated"]
@@ -40,31 +40,32 @@ async def test_boards_are_listed_asked_examined_watched_and_recorded(
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(keys_of("bench")[0])
-        await until(pilot, lambda: "2 boards, 1 ready" in screen_text(app), "both")
+        await until(pilot, lambda: "1 ready · 2" in screen_text(app), "both")
         assert "✗ unauthorized" in screen_text(app)
         workspace = app.workspace
-        assert isinstance(workspace, Devices)
+        assert isinstance(workspace, Bench)
         name = f"adb:{ready.address}"
         await until(pilot, lambda: workspace.table.select_record("id", name), "the ready one")
+        await pilot.press("v", "v", "v")
         await until(pilot, lambda: "rk3588, 3 NPU cores" in screen_text(app), "what it is")
         assert "State now  emulated" in screen_text(app)
+        ready.set_load([10, 90, 40])
         await pilot.press("enter")
         assert app.session.board == name
+        await until(pilot, lambda: "NPU 1  90 %" in screen_text(app), "it is watched")
+        await pilot.press("d")
+        await until(pilot, lambda: "✓ transport" in screen_text(app), "the examination")
 
-        await pilot.press("v", "r")
-        await until(pilot, lambda: "✓ transport" in screen_text(app), "the doctor")
-
-        ready.set_load([10, 90, 40])
-        await pilot.press("v", "plus", "plus", "plus", "w")
+        await pilot.press("plus", "plus", "plus", "x")
         await choose_path(pilot, tmp_path / "seen.jsonl", "ctrl+s")
-        await until(pilot, lambda: "max 90 %" in screen_text(app), "the load")
+        await until(pilot, lambda: "recording to" in screen_text(app), "a recording")
+        await until(pilot, lambda: workspace.watch_job.at > 0.5, "some looks")
         assert app.session.running is None
-        lines = {line[:12].strip(): line for line in screen_text(app).splitlines()}
-        assert "10 %" in lines["NPU core 0"]
-        assert "40 %" in lines["NPU core 2"]
+        assert "NPU 0  10 %" in screen_text(app)
+        assert "NPU 2  40 %" in screen_text(app)
         ready.set_load([0, 0, 0])
-        await until(pilot, lambda: "min 0 % max 90 %" in screen_text(app), "the load went")
-        await pilot.press("r")
+        await until(pilot, lambda: "NPU 1   0 %" in screen_text(app), "the load went")
+        await pilot.press("w")
         await until(pilot, lambda: "recorded in" in screen_text(app), "its end")
         looks = [json.loads(line) for line in (tmp_path / "seen.jsonl").read_text().splitlines()]
         assert len(looks) > 2
@@ -73,7 +74,8 @@ async def test_boards_are_listed_asked_examined_watched_and_recorded(
         await choose_path(pilot, tmp_path / "seen.jsonl")
         # it is as short as the watch was: its beginning may not be seen
         await until(pilot, lambda: "end of the recording" in screen_text(app), "all of it")
-        assert "max 90 %" in screen_text(app)
+        track = workspace.watch_job.boards[name].tracks["NPU 1"]
+        assert (track.minimum, track.maximum) == (0.0, 90.0)
 
 
 async def test_a_watch_ends_with_the_workbench_and_a_board_that_goes_is_said(
@@ -83,9 +85,9 @@ async def test_a_watch_ends_with_the_workbench_and_a_board_that_goes_is_said(
     app = Workbench(state_kept=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(keys_of("bench")[0])
-        await until(pilot, lambda: "1 board, 1 ready" in screen_text(app), "the board")
-        await pilot.press("v", "v", "r")
-        await until(pilot, lambda: "2 samples" in screen_text(app), "a watch")
+        await until(pilot, lambda: "1 ready · 1" in screen_text(app), "the board")
+        await pilot.press("enter")
+        await until(pilot, lambda: "memory" in workspace_text(app), "a watch")
         made.unplug()
         await until(pilot, lambda: "0 ready" in screen_text(app), "the list knows")
         await until(pilot, lambda: "✗" in workspace_text(app), "the monitor knows")
@@ -105,12 +107,9 @@ async def test_a_closed_terminal_ends_a_watch_too(board: Boards) -> None:
     try:
         terminal.wait_for("Palette")
         terminal.type(keys_of("bench")[0])
-        terminal.wait_for("1 board, 1 ready")
-        terminal.type("v")
-        terminal.type("v")
-        terminal.wait_for("watches the board")
-        terminal.type("r")
-        terminal.wait_for("2 samples")
+        terminal.wait_for("1 ready · 1")
+        terminal.type("w")
+        terminal.wait_for("temperature")
         tasks = Path(f"/proc/{terminal.process.pid}/task").glob("*/children")
         pids = [ProcessId.of(int(pid)) for task in tasks for pid in task.read_text().split()]
         assert len(pids) == 3
@@ -127,8 +126,8 @@ async def test_a_closed_terminal_ends_a_watch_too(board: Boards) -> None:
 
 def workspace_text(app: Workbench) -> str:
     workspace = app.workspace
-    assert isinstance(workspace, Devices)
-    return workspace.monitor.rows.text()
+    assert isinstance(workspace, Bench)
+    return workspace.lines.text()
 
 
 async def test_a_busy_main_worker_delays_no_list(board: Boards) -> None:
@@ -140,13 +139,45 @@ async def test_a_busy_main_worker_delays_no_list(board: Boards) -> None:
         os.kill(main.pid, signal.SIGSTOP)
         try:
             await pilot.press(keys_of("bench")[0])
-            await until(pilot, lambda: "1 board, 1 ready" in screen_text(app), "the board")
-            await until(pilot, lambda: "State now" in workspace_facts(app), "what it is")
+            await until(pilot, lambda: "1 ready · 1" in screen_text(app), "the board")
+            await until(pilot, lambda: "rk3588 rk3588" in screen_text(app), "what it is")
         finally:
             os.kill(main.pid, signal.SIGCONT)
 
 
-def workspace_facts(app: Workbench) -> str:
-    workspace = app.workspace
-    assert isinstance(workspace, Devices)
-    return workspace.pane.text()
+async def test_an_emulated_board_from_nothing(
+    adb_server: AdbServer, demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Add, examine, run, watch, compare: counted, and without a second shell."""
+    monkeypatch.chdir(tmp_path)
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    pressed = 0
+    async with app.run_test(size=(80, 24)) as pilot:
+
+        async def press(*keys: str) -> None:
+            nonlocal pressed
+            pressed += len(keys)
+            await pilot.press(*keys)
+
+        await until(pilot, lambda: app.session.model is not None, "the model")
+        await press(keys_of("bench")[0], "a")
+        await until(pilot, lambda: "Add a board" in screen_text(app), "one form")
+        await press("enter")
+        workspace = app.workspace
+        assert isinstance(workspace, Bench)
+        await until(pilot, lambda: app.session.board, "it is used")
+        await until(pilot, lambda: "temperature" in workspace_text(app), "and watched")
+        await press("d")
+        await until(pilot, lambda: "no problem found" in screen_text(app), "it is examined")
+        await press("r")
+        await until(pilot, lambda: workspace.run.measuring, "it runs")
+        assert "emulated" in workspace_text(app)
+        await until(pilot, lambda: app.session.layers.of("measured"), "its layers are timed")
+        await press("equals_sign")
+        await until(pilot, lambda: workspace.run.result, "the run ends in order, and is kept")
+        await until(pilot, lambda: workspace.views.compared.result, "it is compared")
+        assert "FPS" in workspace_text(app)
+        assert workspace.views.compared.result.first == ""
+        assert pressed <= 12
+        await press("delete")
+        await until(pilot, lambda: "0 ready" in screen_text(app), "it is gone")
