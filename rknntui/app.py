@@ -435,11 +435,12 @@ class Workbench(QuietCrashApp):
 
     def action_help(self) -> None:
         """Show the keys of the focused widget, the workspace and the workbench."""
-        from rknntui.screens.dialogs.help import HelpDialog
+        from rknntui.screens.dialogs.help import HelpDialog, first_lines
 
-        workspace = self.workspace
-        title = WORKSPACES[self.current].title if workspace else "RKNN TUI"
-        self.push_screen(HelpDialog(self, title, workspace.HELP if workspace else ""))
+        workspace, name = self.workspace, self.current
+        about = workspace.HELP if workspace is not None else ""
+        first = first_lines(self.session, name)
+        self.push_screen(HelpDialog(self, WORKSPACES[name].title, first, about))
 
     def action_jump(self) -> None:
         """Put a letter on every pane."""
@@ -486,7 +487,11 @@ class Workbench(QuietCrashApp):
 
     def action_jump_to(self) -> None:
         """Jump to a layer, option, file, board or action by its name."""
-        self.action_command_palette()
+        from textual.command import CommandPalette
+
+        from rknntui.keys.provider import PlaceProvider
+
+        self.push_screen(CommandPalette([PlaceProvider], placeholder="Jump to…"))
 
     def action_theme(self) -> None:
         """Choose one of the themes; the list shows each as the cursor reaches it."""

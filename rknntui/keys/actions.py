@@ -10,6 +10,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,6 +141,13 @@ def declared() -> Iterator[Action]:
     for name, place in WORKSPACES.items():
         for noun in (name, *place.shares):
             yield from (_action(row, name) for row in rows.get(noun, ()))
+
+
+@cache
+def found_by() -> dict[str, tuple[str, str]]:
+    """Workspace -> what it is for in one line, and what else it is looked for by."""
+    with (Path(__file__).parent / "workspaces.csv").open(encoding="utf-8", newline="") as lines:
+        return {row["name"]: (row["about"], row["words"]) for row in csv.DictReader(lines)}
 
 
 def _action(row: dict[str, str], noun: str) -> Action:

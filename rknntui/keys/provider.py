@@ -1,4 +1,4 @@
-"""The palette: actions of the registry, options and layers, found by title or by description."""
+"""The palette: actions, files, boards, chips, options and layers, by title or by description."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 from rich.markup import escape
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from rknntui.keys.actions import REGISTRY, Action
-from rknntui.links import GoToNode, GoToOption, Link
+from rknntui.keys.actions import REGISTRY, Action, found_by
+from rknntui.links import GoToLayer, GoToOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rknntui.shell import Shell
 
@@ -28,6 +28,9 @@ class ActionProvider(Provider):
     What cannot run now is listed with the reason; picking it says so again.
     """
 
+    PLACES = 0.5
+    """How much places count beside actions."""
+
     @property
     def workbench(self) -> Shell:
         """The application, typed."""
@@ -42,6 +45,11 @@ class ActionProvider(Provider):
             text = f"{action.help} Key: {keys}" if keys else action.help
             yield action, escape(f"Not now: {reason}" if reason else text)
 
+    def _words(self, action: Action) -> str:
+        """What an action is found by beside its title."""
+        about = found_by().get(action.id.removeprefix("go."), ())
+        return " ".join((action.help, *about))
+
     async def discover(self) -> Hits:
         for action, text in self._actions():
             yield DiscoveryHit(action.title, partial(self._run, action), action.title, text)
@@ -54,34 +62,61 @@ class ActionProvider(Provider):
             score = matcher.match(title)
             if words and all(word in title.lower() for word in words):
                 score += _WHOLE
-            elif score <= 0 and _has(words, f"{title} {action.help}"):
+            elif score <= 0 and _has(words, f"{title} {self._words(action)}"):
                 score = _DESCRIBED
             if score > 0:
                 yield Hit(score, matcher.highlight(title), partial(self._run, action), title, text)
-        for title, about, link in self._places():
+        for title, about, go in self._places():
             named = _has(words, title)
             if named or _has(words, f"{title} {about}"):
-                score = _WHOLE / 2 if named else _DESCRIBED / 2
-                yield Hit(score, escape(title), partial(self._go, link), title, escape(about))
+                score = (_WHOLE if named else _DESCRIBED) * self.PLACES
+                yield Hit(score, escape(title), go, title, escape(about))
 
-    def _places(self) -> Iterator[tuple[str, str, Link]]:
-        """(title, description, link) of what the open model has: options, layers of its build."""
-        from engine import OPTIONS, sanitize
+    def _places(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
+        """(title, description, what goes there) of all that is no action."""
+        from engine import OPTIONS, option, sanitize
 
-        session = self.workbench.session
+        app, session = self.workbench, self.workbench.session
+        for path in session.recent:
+            name = sanitize(path.rsplit("/", 1)[-1], 100)
+            yield f"file: {name}", sanitize(path, 300), partial(app.open_path, path)
+        for device in session.listing.devices if session.listing is not None else ():
+            name = sanitize(device.id, 100)
+            yield f"board: {name}", sanitize(device.what, 200), partial(self._take, "board", name)
         if not session.recipe:
             return
-        for option in OPTIONS:
-            values = f" Values: {', '.join(option.choices)}." if option.choices else ""
-            yield f"option: {option.name}", f"{option.help}{values}", GoToOption(option.name)
+        for chip, about in option("target_platform").about.items():
+            yield (
+                f"chip: {chip}",
+                f"Take it as the target. {about}",
+                partial(self._take, "chip", chip),
+            )
+        for one in OPTIONS:
+            values = f" Values: {', '.join(one.choices)}." if one.choices else ""
+            link = partial(app.post_message, GoToOption(one.name))
+            yield f"option: {one.name}", f"{one.help}{values}", link
         for layer in session.summary.layers if session.summary is not None else ():
-            yield f"layer: {sanitize(layer.layer, 200)}", layer.op, GoToNode(layer.layer)
+            link = partial(app.post_message, GoToLayer(layer.layer))
+            yield f"layer: {sanitize(layer.layer, 200)}", layer.op, link
 
-    async def _go(self, link: Link) -> None:
-        self.app.post_message(link)
+    def _take(self, kind: str, name: str) -> None:
+        from rknntui.screens.dialogs.target import take_target
+
+        self.workbench.do(take_target(self.workbench, (kind, name)))
 
     async def _run(self, action: Action) -> None:
         await self.workbench.run_registered(action)
+
+
+class PlaceProvider(ActionProvider):
+    """The same with places before actions: what is jumped to."""
+
+    PLACES = 2.0
+
+    async def discover(self) -> Hits:
+        for title, about, go in self._places():
+            if title.startswith(("file:", "board:", "layer:")):
+                yield DiscoveryHit(title, go, title, escape(about))
 
 
 def _has(words: list[str], text: str) -> bool:

@@ -85,7 +85,7 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
 
         palette = app.screen
         assert isinstance(palette, CommandPalette)
-        from rknntui.keys.provider import ActionProvider
+        from rknntui.keys.provider import ActionProvider, PlaceProvider
 
         provider = ActionProvider(palette)
         await provider.startup()
@@ -109,6 +109,13 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
         assert "option: mean_values" in found
         found = [str(hit.match_display) async for hit in provider.search("conv_42")]
         assert found == ["layer: Conv_42"]
+        for word in ("throughput", "temperature", "encrypt"):
+            found = [str(hit.match_display) async for hit in provider.search(word)]
+            assert found, word
+        app.session.recent = ("/models/face.onnx",)
+        jump = PlaceProvider(palette)
+        await jump.startup()
+        assert [hit.text async for hit in jump.discover()] == ["file: face.onnx", "layer: Conv_42"]
         app.session.recipe, app.session.summary = {}, None
         await pilot.press(*"go: builds")
         await settle(pilot)

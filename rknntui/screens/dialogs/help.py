@@ -10,8 +10,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from rknntui.compat import bindings_in_reach
-from rknntui.keys.actions import REGISTRY, key_text, with_keys
+from rknntui.keys.actions import REGISTRY, found_by, key_text, with_keys
 from rknntui.screens.dialogs.dialogs import Dialog, TextDialog, paragraphs
+from rknntui.session.steps import next_step
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.one_line import SearchLine
 from rknntui.widgets.wrap import wrap
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from textual.app import App, ComposeResult
     from textual.widget import Widget
 
+    from rknntui.session.state import Session
     from rknntui.shell import Shell
     from rknntui.widgets.strips import Line
 
@@ -42,19 +44,24 @@ _SILENT = ("page_left", "page_right", "scroll_left", "scroll_right", "scroll_hom
 class HelpDialog(TextDialog):
     """All keys that work where the focus is, from the inside outwards; ``/`` filters them.
 
+    Before them stand three lines: what the workspace is for, its main keys, what to do next.
+
     Args:
         app: has the bindings.
         title: of the workspace, or the program's.
-        about: what the workspace is for; ``{model.search}`` stands for an action's key.
+        first: the three lines.
+        about: more of the workspace; ``{model.search}`` stands for an action's key.
     """
 
     BINDINGS = [Binding("slash", "search", "Search", show=False)]
     KEYS_TEXT = "/ search · y copy · Esc close"
 
-    def __init__(self, app: App[None], title: str, about: str) -> None:
+    def __init__(self, app: App[None], title: str, first: Sequence[str], about: str) -> None:
         self._words: list[str] = []
         groups = _groups(app, bindings_in_reach(app.screen))
-        super().__init__(f"Help: {title}", lambda width: _lines(about, groups, self._words, width))
+        super().__init__(
+            f"Help: {title}", lambda width: _lines(first, about, groups, self._words, width)
+        )
 
     def compose(self) -> ComposeResult:
         rows = TextRows()
@@ -95,18 +102,35 @@ def _groups(
     return groups
 
 
+def first_lines(session: Session, name: str) -> list[str]:
+    """What a workspace is for, its main keys, and the next step; each in a line."""
+    main = [action for key in "rexa" for action in REGISTRY.of(name)
+            if key in REGISTRY.keys_of(action.id)]  # fmt: skip
+    keys = " · ".join(f"{key_text(action.id)} {action.label}" for action in main)
+    step = next_step(session)
+    does = f"{step.does} ({key_text(step.action)})" if step.action in REGISTRY else step.text
+    about, _ = found_by().get(name, ("", ""))
+    return [about, keys, f"Next: {step.name}: {does}."]
+
+
 def _lines(
-    about: str, groups: Mapping[str, Mapping[str, str]], words: Sequence[str], width: int
+    first: Sequence[str],
+    about: str,
+    groups: Mapping[str, Mapping[str, str]],
+    words: Sequence[str],
+    width: int,
 ) -> list[Line]:
     lines: list[Line] = []
-    if about and not words:
-        lines = paragraphs([("", with_keys(about), "")], width)
+    if not words:
+        lines = [[(row, "")] for text in first if text for row in wrap(text, width)]
     for heading, rows in groups.items():
         kept = {k: t for k, t in rows.items() if all(w in f"{k} {t}".lower() for w in words)}
         if kept:
             lines += [[], [(heading, "head")], *_row_lines(kept, width)]
     if words:
         return lines[1:] or [[("no matches", "dim")]]
+    if about:
+        lines += [[], *paragraphs([("More", with_keys(about), "")], width)]
     palette = key_text("app.command-palette")
     for text in (
         f"Mouse: click, wheel. {palette} finds every action, option and layer.",
