@@ -405,11 +405,12 @@ class Workbench(QuietCrashApp):
         markup: bool = True,
     ) -> None:
         """Tell something in the first line, which covers nothing; a long text gets a box."""
-        if not title and severity != "error" and self.is_running and len(self.screen_stack) == 1:
+        if severity != "error" and self.is_running and len(self.screen_stack) == 1:
             seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
             sign, style = ("! ", "warn") if severity == "warning" else ("", "good")
             bar = next(iter(self.screen.query(TopBar)), None)
-            if bar is not None and bar.tell(f"{sign}{message}", style, seconds):
+            fits = bar is not None and (not title or (severity == "information" and bar.quiet))
+            if fits and bar is not None and bar.tell(f"{sign}{message}", style, seconds):
                 return
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 

@@ -46,6 +46,11 @@ class TopBar(Painted):
         self._notices: list[tuple[str, str]] = []
         self._target: tuple[int, int] = (0, 0)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether no notice is shown."""
+        return not self._notices
+
     def tell(self, text: str, style: str, seconds: float) -> bool:
         """Show a notice in the first line for so long; False where there is no room for it."""
         text = sanitize(text)

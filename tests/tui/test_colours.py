@@ -86,7 +86,7 @@ async def test_a_terminal_of_256_colours_gets_them_and_no_teal_panels(
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
-        await pilot.press("tab", keys_of("dataset")[0])
+        await pilot.press("tab", keys_of("recipe")[0], "v")
         await until(pilot, lambda: "▀▀" in screen_text(app), "a picture")
         await pilot.press("1", "question_mark")
         await settle(pilot)
@@ -114,7 +114,7 @@ async def test_a_terminal_of_16_colours_has_its_own_and_pictures_of_characters(
     app = Workbench(str(write_recipe(tmp_path, demo)))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
-        await pilot.press(keys_of("dataset")[0])
+        await pilot.press(keys_of("recipe")[0], "v")
         await until(pilot, lambda: app.query(Thumbnail), "Dataset")
         picture = app.query_one(Thumbnail)
         await until(pilot, lambda: bool(picture.rows), "a picture")

@@ -13,11 +13,13 @@ import pytest
 
 from engine.base.process import ProcessId
 from engine.build import LayerCoverage
+from engine.wire.layers import LAYER_SETS
 from engine.wire.requests import RECIPE_SAVE, SaveParams
 from rknntui.app import Workbench
 from rknntui.bridge import PATIENCE_SECONDS
 from rknntui.keys.actions import REGISTRY
 from rknntui.keys.keymap import conflicts, indistinct
+from rknntui.screens.bench.panes import BenchViews
 from rknntui.screens.chips.panes import ChipViews
 from rknntui.screens.result.panes import Results
 from rknntui.session import kept
@@ -49,9 +51,10 @@ def test_keys_have_one_meaning_and_reach_every_terminal() -> None:
 
 
 def test_the_views_of_an_action_are_views_of_its_workspace() -> None:
-    panes = {"chips": ChipViews.VIEWS, "result": Results.VIEWS}
+    more = {"bench": BenchViews.VIEWS, "chips": ChipViews.VIEWS, "result": Results.VIEWS}
+    more["layers"] = dict.fromkeys((*LAYER_SETS, "Search", "Guide"))
     for name in WORKSPACES:
-        views = panes.get(name) or getattr(load(name), "PANES", {})
+        views = more.get(name) or getattr(load(name), "PANES", {})
         for action in REGISTRY.of(name):
             assert set(action.views) <= set(views), action.id
 
@@ -573,5 +576,6 @@ async def test_a_key_that_cannot_act_says_why_in_one_line() -> None:
         await pilot.press(keys_of("chips")[0])
         await until(pilot, lambda: "chips" in app.visited)
         await settle(pilot)
-        await pilot.press("c")
-        await until(pilot, lambda: "! Chip: " in screen_text(app), "a key of another view")
+        await pilot.press("i")
+        why = "! Install: it is of the view Toolkits (v switches)."
+        await until(pilot, lambda: why in screen_text(app), "a key of another view")

@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from rknntui.app import Workbench
 from rknntui.session.kept import KEPT, Draft, Drafts, drafts_folder
+from rknntui.widgets.header_footer import TopBar
 from tests.tui.conftest import residual_model, settle, until
 
 SIZE = (100, 30)
@@ -46,7 +47,8 @@ async def _open(pilot: Pilot[None], path: Path) -> None:
 
 def _told(app: Workbench) -> list[str]:
     """The notices on the screen, not wrapped."""
-    return [notice.message for notice in app._notifications]
+    bar = app.screen.query_one(TopBar)
+    return [notice.message for notice in app._notifications] + [text for text, _ in bar._notices]
 
 
 async def _opened(pilot: Pilot[None], path: Path) -> Workbench:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.containers import Container
@@ -289,19 +288,9 @@ class Workspace(Container):
         """Show the layer in Layers."""
         self._lead("drill", GoToLayer)
 
-    action_dtypes = action_drill
-
-    def action_cost(self) -> None:
-        """Show the estimate of the layer in Layers."""
-        self._lead("cost", partial(GoToLayer, columns="cost"))
-
     def action_export(self) -> None:
         """Show the forms of a build in Chips."""
         self.post_message(GoToCompile(view="Exports"))
-
-    def action_compile(self) -> None:
-        """Compile the build in Chips."""
-        self.post_message(GoToCompile())
 
     # -- copying -----------------------------------------------------------------------------------
 
