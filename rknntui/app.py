@@ -500,6 +500,12 @@ class Workbench(QuietCrashApp):
 
         self.push_screen(ThemeDialog(list(theme_files()), self.theme))
 
+    def action_background(self) -> None:
+        """Ask for figures without being asked, or no longer; the next start does the same."""
+        self.background.enabled = not self.background.enabled
+        self.notify(f"Background work is {'on' if self.background.enabled else 'off'}.")
+        self.ask_in_background()
+
     def action_zoom(self) -> None:
         """Let the focused pane fill the screen, or give the space back."""
         if self.screen.maximized is not None:

@@ -92,6 +92,8 @@ class Background:
             yield "layers", (recipe, session.chip), lambda: self._layers(session.chip.lower())
         yield "estimate", recipe, self._estimate
         summary, built = session.summary, session.built
+        if summary is not None and session.chip and session.toolkits is None:
+            yield "toolkits", True, self._toolkits
         if summary is not None and built is not None and summary.quantized and not session.running:
             yield "proposal", summary.key, lambda: self._proposal(built)
 
@@ -139,6 +141,11 @@ class Background:
 
         params = EstimateParams(**self._target, layers=False)
         self._session.estimates = await self._bridge.call(COST_ESTIMATE, params)
+
+    async def _toolkits(self) -> None:
+        from engine.wire.vendor import VENDOR_KNOWN, ToolkitsParams
+
+        await self._bridge.call(VENDOR_KNOWN, ToolkitsParams())
 
     async def _proposal(self, built: Values) -> None:
         from engine.wire.hybrid import PROPOSE, ProposeParams

@@ -6,7 +6,7 @@ that is being asked for and one that was asked for in vain have signs of their o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from engine import human_bytes, option, sanitize, shape_text, sqnr_text
 from engine.wire.formats import COUNT, DURATION, PERCENT, PROGRESS, RATE
 from engine.wire.names import VENDOR_KINDS
+from rknntui.session.target import changed_since, toolkit_of
 
 if TYPE_CHECKING:
     from engine.wire.build import BuildSummary
@@ -201,7 +202,9 @@ def _build(session: Session) -> Step:
         return Step("build", "possible" if ready else "absent", "", "not built yet", *build)
     size = human_bytes(summary.quantized_bytes or summary.float_bytes)
     if session.stale:
-        return Step("build", "stale", size, f"{_changed(session)} changed since", *build)
+        return Step(
+            "build", "stale", size, f"{_some(changed_since(session))} changed since", *build
+        )
     took = "" if seconds is None else f" · took {DURATION.text(seconds)} (measured)"
     kind = f"{summary.quantized_dtype} {summary.quantized_algorithm}"
     text = f"{kind if summary.quantized else 'float'} · {size}{took}"
@@ -295,7 +298,19 @@ def _compile(session: Session) -> Step:
         return Step("compile", "failed", "", what, *compile_)
     if name:
         return Step("compile", "done", "", f"{sanitize(name, 60)}, chosen", *compile_)
+    if chip and session.toolkits is not None and toolkit_of(session) is None:
+        return _export(session, f"no toolkit for {chip} here", ready)
     return Step("compile", ready, "", f"not for {chip}" if chip else "needs a chip", *compile_)
+
+
+def _export(session: Session, why: str, ready: State) -> Step:
+    """In the place of a compilation: a file for a toolkit elsewhere."""
+    job = session.newest("export", ours=True)
+    if job is None or job.state != "done":
+        return Step("compile", ready, "", f"{why}: export for one elsewhere", "overview.export",
+                    "export")  # fmt: skip
+    name = sanitize(PurePath(str(job.params.get("path"))).name, 60)
+    return Step("compile", "finding", "", f"{name} exported · {why}", "go.chips", "install one")
 
 
 def _board(session: Session) -> Step:
@@ -382,11 +397,9 @@ def _scores(session: Session) -> str:
     return f"{sanitize(first.name, 20)} {before} → {after} %"
 
 
-def _changed(session: Session) -> str:
-    built = session.built or {}
-    names = [n for n in {*built, *session.recipe} if built.get(n) != session.recipe.get(n)]
+def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(sorted(names)[:_NAMES]) + more
+    return ", ".join(names[:_NAMES]) + more
 
 
 def _took(session: Session, method: str) -> float | None:

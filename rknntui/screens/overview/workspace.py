@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from textual import on
 from textual.containers import Container
 
-from engine import NORMALISATIONS, sanitize
+from engine import NORMALISATIONS, Finding, sanitize
 from engine.wire.codec import Text
 from engine.wire.flags import Flag
 from engine.wire.record import record
-from rknntui.keys.actions import key_text
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption, RunAction
 from rknntui.screens.base.workspace import Workspace
@@ -25,13 +25,13 @@ from rknntui.screens.dialogs.request import Form
 from rknntui.screens.overview import words
 from rknntui.session.promotion import LayerEdits
 from rknntui.session.steps import Step, next_step, steps
+from rknntui.session.target import mismatches
 from rknntui.widgets.findings import finding_lines
 from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from engine import Finding
     from engine.wire.hybrid import Ranked
     from rknntui.widgets.strips import Line
 
@@ -308,6 +308,11 @@ class Overview(Workspace):
         known += [*session.findings, *(() if session.dataset is None else session.dataset.findings)]
         if session.summary is not None and not session.stale:
             known += session.summary.findings
+        known += [
+            Finding(one.kind, "warning", "target", with_keys(one.text))
+            for one in mismatches(session)
+            if one.kind != "build"  # its step says so
+        ]
         order = {"error": 0, "warning": 1, "info": 2}
         own = {(f.code, f.where): f for f in known if f.severity != "info" or f.changes}
         return sorted(own.values(), key=lambda finding: order[finding.severity])
