@@ -358,10 +358,10 @@ class Workbench(QuietCrashApp):
 
     def open_demo(self) -> None:
         """Open the demo model with its samples; the demo is built where it was not yet."""
-        from rknntui.demo import demo_recipe
+        from rknntui.demo import CHIP, demo_recipe
 
         async def opened() -> None:
-            await self.opener.open_first(None, demo_recipe(), None, {})
+            await self.opener.open_first(None, demo_recipe(CHIP), None, {})
             if self.session.summary is None:
                 self.build()
 

@@ -11,7 +11,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-__all__ = ["copy_demo", "demo_folder", "demo_recipe", "demo_test_samples"]
+CHIP = "rk3588"
+"""What the demo is for in the workbench."""
+__all__ = ["CHIP", "copy_demo", "demo_folder", "demo_recipe", "demo_test_samples"]
 
 
 def demo_folder() -> Path:
@@ -19,14 +21,20 @@ def demo_folder() -> Path:
     return Path(__file__).resolve().parent
 
 
-def demo_recipe() -> dict[str, object]:
-    """A new recipe for the demo model: option name to value, with absolute paths."""
+def demo_recipe(chip: str | None = None) -> dict[str, object]:
+    """A new recipe for the demo model: option name to value, with absolute paths.
+
+    Args:
+        chip: that it is for; None for none.
+    """
     folder = demo_folder()
+    target = {"target_platform": chip} if chip else {}
     return {
         "model": str(folder / "digits_demo.onnx"),
         "dataset": str(folder / "dataset.txt"),
         "mean_values": [[127.5]],
         "std_values": [[127.5]],
+        **target,
     }
 
 

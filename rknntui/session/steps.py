@@ -231,9 +231,8 @@ def _accuracy(session: Session) -> Step:
     more = len(summary.outputs) - len(said)
     if more > 0:
         said.append(f"{more} more")
-    if scores := _scores(session):
-        said.append(scores)
-    text = f"{'  '.join(said)} simulated · {_count(summary.samples, 'sample')}"
+    over = _count(summary.samples, "sample")
+    text = f"{'  '.join(said)} simulated over {over}{_scores(session)}"
     show = "go.layers", "show the layers"
     if session.stale:
         return Step("accuracy", "stale", figure, f"{text} · of the build before", *show)
@@ -394,7 +393,7 @@ def _scores(session: Session) -> str:
     if first.golden is None or first.simulated is None:
         return ""
     before, after = PERCENT.text(first.golden), PERCENT.text(first.simulated)
-    return f"{sanitize(first.name, 20)} {before} → {after} %"
+    return f" · {sanitize(first.name, 20)} {before} → {after} % over {last[1].samples}"
 
 
 def _some(names: Sequence[str]) -> str:

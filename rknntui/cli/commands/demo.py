@@ -15,7 +15,7 @@ from rknntui.cli.flags import force_flag, json_flag, output_flag, quiet_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
-from rknntui.demo import copy_demo, demo_recipe, demo_test_samples
+from rknntui.demo import CHIP, copy_demo, demo_recipe, demo_test_samples
 
 
 @click.command("demo")
@@ -49,7 +49,7 @@ def command(
     narrate = Narrator(quiet=quiet)
     if output is not None:
         refuse_existing(output.absolute(), overwrite=force)
-    recipe = demo_recipe()
+    recipe = demo_recipe(None if headless or as_json else CHIP)
 
     async def action(session: WorkerSession) -> tuple[BuildSummary, Evaluated, Exported | None]:
         summary = await session.run(BUILD, BuildParams(recipe=recipe))

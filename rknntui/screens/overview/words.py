@@ -114,8 +114,9 @@ def build_line(row: BuildRow, *, wide: bool) -> Line:
     size = SIZE.text(row.size) if wide and row.size is not None else ""
     measured = "" if row.median_ms is None else f"{MILLISECONDS.text(row.median_ms)} ms"
     what = row.note or row.changes or "first build"
-    return [(f"{when} {sanitize(what, 80)}", ""), (row.score or "", ""), (lowest, ""), (size, ""),
-            (measured, "good")]  # fmt: skip
+    score = (row.score or "") if wide else ""
+    figures = ((score, ""), (lowest, ""), (size, ""), (measured, "good"))
+    return [(f"{when} {sanitize(what, 80)}", ""), *figures]
 
 
 def finding_line(finding: Finding) -> Line:

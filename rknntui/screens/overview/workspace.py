@@ -16,6 +16,7 @@ from engine import NORMALISATIONS, Finding, sanitize
 from engine.wire.codec import Text
 from engine.wire.flags import Flag
 from engine.wire.record import record
+from rknntui.demo import demo_folder
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption, RunAction
@@ -32,11 +33,14 @@ from rknntui.widgets.line_list import Rows
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
+    from engine.wire.cost import LayerCost
     from engine.wire.hybrid import Ranked
     from rknntui.widgets.strips import Line
 
 _WIDE = 50
 """Cells of a pane from which on it has more columns."""
+_ROWS = 50
+"""Rows of a pane at most: what matters stands first, and other views have all."""
 _AS_IT_IS = "as it is"
 
 
@@ -55,7 +59,20 @@ class Samples:
 SAMPLES = Form("Calibration samples", (Samples,))
 
 
-class Panel(Rows):
+class Pane(Rows):
+    """One of several lists on a page: up and down lead on to the next one."""
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by rows, and out at either end."""
+        if 0 <= self.cursor + by < self.row_count:
+            super().action_move(by)
+        elif by > 0:
+            self.screen.focus_next(Pane)
+        elif not isinstance(self, StepRows):
+            self.screen.focus_previous(Pane)
+
+
+class Panel(Pane):
     """A title over rows that stand below each other."""
 
     head = 1
@@ -108,7 +125,7 @@ class Panel(Rows):
         return [(" ", ""), *self._drawn[1][index]]
 
 
-class StepRows(Rows):
+class StepRows(Pane):
     """The steps, or where to begin; the one that is lit is under the cursor until it is moved."""
 
     def __init__(self) -> None:
@@ -161,6 +178,11 @@ class Overview(Workspace):
     Screen.-narrow Overview #panels, Screen.-tiny Overview #panels { grid-gutter: 0 1; }
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._ranked: tuple[object, list[Ranked]] = (None, [])
+        self._slowest: tuple[object, list[LayerCost]] = (None, [])
+
     def compose(self) -> ComposeResult:
         yield StepRows()
         with Container(id="panels"):
@@ -208,7 +230,8 @@ class Overview(Workspace):
     def _beginnings(self) -> tuple[Step, ...]:
         """Where to begin when nothing is open."""
         session = self.session
-        there = [path for path in session.recent if Path(path).is_file()]
+        ours = demo_folder()
+        there = [p for p in session.recent if Path(p).is_file() and Path(p).parent != ours]
         opens = f"No model is open: {key_text('app.open')} opens a model or a recipe"
         demo = "a small model with its samples and results"
         rows = [
@@ -230,7 +253,9 @@ class Overview(Workspace):
 
     def _show_promotions(self) -> None:
         session = self.session
-        rows, whole = words.worth_promoting(session), words.time_of(session)
+        if (known := session.layers.rows) is not self._ranked[0]:
+            self._ranked = known, words.worth_promoting(session)
+        rows, whole = self._ranked[1][:_ROWS], words.time_of(session)
         asked = LayerEdits(session).layers
         job = session.newest("hybrid.propose")
         if session.summary is None:
@@ -254,8 +279,10 @@ class Overview(Workspace):
 
     def _show_times(self) -> None:
         session = self.session
-        rows = words.slowest(session)
-        whole, longest = sum(row.time_ms for row in rows), rows[0].time_ms if rows else 0.0
+        if (known := session.layers.of("estimated")) is not self._slowest[0]:
+            self._slowest = known, words.slowest(session)
+        rows, every = self._slowest[1][:_ROWS], self._slowest[1]
+        whole, longest = sum(row.time_ms for row in every), rows[0].time_ms if rows else 0.0
         if not session.chip:
             empty = f"– no chip is chosen ({key_text('app.target')} chooses it)"
         elif why := session.asked.get("layers"):
@@ -287,7 +314,7 @@ class Overview(Workspace):
         rows = self.session.builds
         reading = "builds" in self.session.asked
         self.panel("builds").show(
-            "Builds: lowest output simulated",
+            "Builds: lowest output dB, simulated",
             rows,
             lambda width: words.aligned(
                 [words.build_line(row, wide=width > _WIDE) for row in rows], width
