@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from textual import on
 from textual.containers import Container
 from textual.css.query import NoMatches
 from textual.widget import Widget
@@ -13,6 +14,7 @@ from textual.widgets import Static
 from engine import sanitize
 from rknntui.keys.actions import REGISTRY, bindings, key_text, with_keys
 from rknntui.links import GoToCompile, GoToLayer, GoToNode
+from rknntui.session.messages import StepsChanged
 from rknntui.workspaces import CLASSES
 
 if TYPE_CHECKING:
@@ -125,7 +127,8 @@ class Workspace(Container):
         if self.COVERED:
             self.mount(self._opening)
 
-    def on_steps_changed(self) -> None:
+    @on(StepsChanged)
+    def _tell_opening(self) -> None:
         """Say that a file is being opened, where nothing else is open."""
         if not self.COVERED:
             return
@@ -154,7 +157,7 @@ class Workspace(Container):
     def show(self) -> None:
         """Make it visible and give the focus back to where it was."""
         self.display = True
-        self.on_steps_changed()
+        self._tell_opening()
         self.update_view()
         self.focus_inside()
 

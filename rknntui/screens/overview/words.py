@@ -101,7 +101,7 @@ def time_line(cost: LayerCost, whole: float, longest: float, *, wide: bool) -> L
         (why, "warn" if cost.target == "CPU" else "dim"),
         (f"{MILLISECONDS.text(cost.time_ms)} ms", ""),
         (bar(cost.time_ms / longest if longest else 0.0, size), "accent"),
-        (PROGRESS.text(cost.time_ms / whole if whole else 0.0), ""),
+        (PROGRESS.text(cost.time_ms / whole) if wide and whole else "", ""),
     ]
 
 
