@@ -6,7 +6,7 @@ that is being asked for and one that was asked for in vain have signs of their o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
@@ -83,7 +83,30 @@ class Step:
 
 def steps(session: Session) -> tuple[Step, ...]:
     """All steps in their order."""
-    return tuple(step(session) for step in _STEPS)
+    return tuple(_common(name, session) or tell(session) for name, tell in _STEPS.items())
+
+
+def _common(name: str, session: Session) -> Step | None:
+    """What is so of several steps: nothing is open, or a file that is built already."""
+    if name in ("model", "board"):
+        return None
+    if session.container is not None:
+        if name in ("config", "dataset", "build"):
+            return Step(name, "done", "", "in the container")
+        return Step(name, "done" if session.vendor else "absent") if name == "compile" else None
+    return None if session.recipe.get("model") else Step(name, "absent")
+
+
+def _of_job(name: str, job: JobView | None, again: tuple[str, str, float | None]) -> Step | None:
+    """A step while its job runs, and where it failed."""
+    if job is not None and job.running:
+        done = PROGRESS.text(job.fraction)
+        stage = f" · {job.stage.title.lower()}" if job.stage is not None else ""
+        return Step(name, "running", done, f"{done}{stage}")
+    if job is not None and job.state in ("failed", "cancelled"):
+        what = sanitize(str((job.error or {}).get("what", "")), 200)
+        return Step(name, "failed", "", f"{job.state}: {what}".rstrip(": "), *again)
+    return None
 
 
 def next_step(session: Session) -> Step:
@@ -127,11 +150,7 @@ def _model(session: Session) -> Step:
 
 
 def _config(session: Session) -> Step:
-    if session.container is not None:
-        return Step("config", "done", "", "in the container")
     recipe = session.recipe
-    if not recipe.get("model"):
-        return Step("config", "absent")
     figure = _dtype(session)
     problems = {n: why for n, why in session.all_problems.items() if n != "dataset"}
     if problems:
@@ -154,10 +173,6 @@ def _config(session: Session) -> Step:
 
 
 def _dataset(session: Session) -> Step:
-    if session.container is not None:
-        return Step("dataset", "done", "", "in the container")
-    if not session.recipe.get("model"):
-        return Step("dataset", "absent")
     if not _quantizes(session):
         return Step("dataset", "done", "", "not needed: the recipe does not quantize")
     path = str(session.recipe.get("dataset") or "")
@@ -171,10 +186,8 @@ def _dataset(session: Session) -> Step:
         return Step("dataset", "loading", "", f"{name} · reading")
     text = f"{name} · {_count(facts.samples, 'sample')}"
     if facts.problems:
-        many, first = len(facts.problems), facts.problems[0]
-        text += f" · {many} cannot be used: {sanitize(first.what, 80)}"
-        return Step("dataset", "failed", str(facts.samples), text, "go.recipe",
-                    "show the files")  # fmt: skip
+        text += f" · {len(facts.problems)} cannot be used: {sanitize(facts.problems[0].what, 80)}"
+        return Step("dataset", "failed", str(facts.samples), text, "go.recipe", "show the files")
     if facts.findings:
         text += f" · {sanitize(facts.findings[0].what, 100)}"
         return Step("dataset", "finding", str(facts.samples), text)
@@ -183,28 +196,16 @@ def _dataset(session: Session) -> Step:
 
 def _build(session: Session) -> Step:
     summary = session.summary
-    if session.container is not None:
-        return Step("build", "done", "", "in the container")
-    if not session.recipe.get("model"):
-        return Step("build", "absent")
-    job = session.newest("build", ours=True)
-    if job is not None and job.running:
-        stage = f" · {job.stage.title.lower()}" if job.stage is not None else ""
-        text = f"{PROGRESS.text(job.fraction)}{stage}"
-        return Step("build", "running", PROGRESS.text(job.fraction), text)
     seconds = _took(session, "build")
     build = "app.build", "build", seconds
-    if job is not None and job.state in ("failed", "cancelled"):
-        what = sanitize(str((job.error or {}).get("what", "")), 200)
-        return Step("build", "failed", "", f"{job.state}: {what}".rstrip(": "), *build)
+    if step := _of_job("build", session.newest("build", ours=True), build):
+        return step
     if summary is None:
         ready = not session.all_problems and _dataset(session).state != "absent"
         return Step("build", "possible" if ready else "absent", "", "not built yet", *build)
     size = human_bytes(summary.quantized_bytes or summary.float_bytes)
     if session.stale:
-        return Step(
-            "build", "stale", size, f"{_some(changed_since(session))} changed since", *build
-        )
+        return Step("build", "stale", size, f"{changes_text(session)} changed since", *build)
     took = "" if seconds is None else f" · took {DURATION.text(seconds)} (measured)"
     kind = f"{summary.quantized_dtype} {summary.quantized_algorithm}"
     text = f"{kind if summary.quantized else 'float'} · {size}{took}"
@@ -241,21 +242,19 @@ def _accuracy(session: Session) -> Step:
 
 
 def _estimate(session: Session) -> Step:
-    if not session.recipe.get("model") and session.container is None:
-        return Step("estimate", "absent")
     chip = session.chip
     if not chip:
         text = "no chip is chosen"
         if session.estimates is not None:
-            best = max((row for row in session.estimates.chips if row.fps), default=None,
-                       key=lambda row: row.fps.value if row.fps else 0.0)  # fmt: skip
-            if best is not None and best.fps is not None:
-                text += f"; the fastest, {best.chip}: {RATE.text(best.fps.value)} FPS, estimated"
+            rates = [(row.fps.value, row.chip) for row in session.estimates.chips if row.fps]
+            for rate, best in sorted(rates)[-1:]:
+                text += f"; the fastest, {best}: {RATE.text(rate)} FPS, estimated"
         return Step("estimate", "absent", "", text, "app.target", "choose the chip")
     row = estimate_of(session)
+    why = session.asked.get("estimate")
+    if row is None and why:
+        return Step("estimate", "failed", "", f"{chip} · {sanitize(why, 200)}")
     if row is None:
-        if why := session.asked.get("estimate"):
-            return Step("estimate", "failed", "", f"{chip} · {sanitize(why, 200)}")
         return Step("estimate", "loading", "", f"{chip} · estimating")
     if row.fps is None:
         why = f"{chip} · {sanitize(row.problem, 160)}"
@@ -266,21 +265,22 @@ def _estimate(session: Session) -> Step:
         text += f" · {human_bytes(row.memory.total)}"
     if row.cpu_layers:
         text += f" · {_count(row.cpu_layers, 'layer')} on the CPU"
-    return Step("estimate", "estimated", fps, text, "go.chips", "show the chips")
+    return Step(
+        "estimate",
+        "estimated" if why is None else "loading",
+        fps,
+        text,
+        "go.chips",
+        "show the chips",
+    )
 
 
 def _compile(session: Session) -> Step:
     chip, name = session.chip, PurePath(session.compiled or "").name
-    if session.container is not None:
-        return Step("compile", "done" if session.vendor else "absent")
-    if not session.recipe.get("model"):
-        return Step("compile", "absent")
     job = session.newest("compile", ours=True)
-    if job is not None and job.running:
-        done = PROGRESS.text(job.fraction)
-        stage = f" · {job.stage.title.lower()}" if job.stage is not None else ""
-        return Step("compile", "running", done, f"{done}{stage}")
     compile_ = "overview.compile", f"compile for {chip}", _took(session, "compile")
+    if step := _of_job("compile", job, compile_):
+        return step
     ready: State = "possible" if session.summary is not None and chip else "absent"
     made = compiled_of(session)
     if made is not None and made[1].problem:
@@ -292,9 +292,6 @@ def _compile(session: Session) -> Step:
         if job.recipe != session.recipe:
             return Step("compile", "stale", size, f"{text} · of another recipe", *compile_)
         return Step("compile", "done", size, text)
-    if job is not None and job.state == "failed":
-        what = sanitize(str((job.error or {}).get("what", "")), 200)
-        return Step("compile", "failed", "", what, *compile_)
     if name:
         return Step("compile", "done", "", f"{sanitize(name, 60)}, chosen", *compile_)
     if chip and session.toolkits is not None and toolkit_of(session) is None:
@@ -313,28 +310,29 @@ def _export(session: Session, why: str, ready: State) -> Step:
 
 
 def _board(session: Session) -> Step:
+    show, bench = "show the boards", session.bench
     if session.board is None:
-        return Step("board", "absent", "", "no board is chosen", "go.bench", "show the boards")
-    board = sanitize(session.board, 60)
-    if session.listing is None:
+        return Step("board", "absent", "", "no board is chosen", "go.bench", show)
+    board, figure = sanitize(session.board, 60), ""
+    if bench is not None and bench.board == session.board and bench.fps:
+        figure = f"{RATE.text(bench.fps)} FPS"
+        board = f"{board} · {figure} {bench.label}"
+        if bench.running:
+            return Step("board", "running", figure, board)
+    if session.listing is None and not figure:
         return Step("board", "possible", "", f"{board} · not looked for", "go.bench", "look for it")
     device = session.device
-    if device is None or not device.usable:
+    if session.listing is not None and (device is None or not device.usable):
         why = "not there" if device is None else sanitize(device.what, 120)
-        return Step("board", "failed", "", f"{board} · {why}", "go.bench", "show the boards")
-    return Step("board", "done", "", board)
+        return Step("board", "failed", figure, f"{board} · {why}", "go.bench", show)
+    return Step("board", "done", figure, board)
 
 
 def _result(session: Session) -> Step:
-    if session.model is None:
-        return Step("result", "absent")
-    show = "go.result", "run a sample"
+    show = "go.result", "run a sample", None
     job = session.newest("simulate", "board.run", ours=True)
-    if job is not None and job.running:
-        return Step("result", "running", "", "a sample runs")
-    if job is not None and job.state == "failed":
-        what = sanitize(str((job.error or {}).get("what", "")), 200)
-        return Step("result", "failed", "", what, *show)
+    if step := _of_job("result", job, show):
+        return step
     if job is not None and job.state == "done":
         where = "on a board" if job.method == "board.run" else "simulated"
         return Step("result", "done", "", f"a sample ran, {where}", *show)
@@ -342,9 +340,11 @@ def _result(session: Session) -> Step:
     return Step("result", "possible" if ready else "absent", "", "no sample ran yet", *show)
 
 
-_STEPS: tuple[Callable[[Session], Step], ...] = (
-    _model, _config, _dataset, _build, _accuracy, _estimate, _compile, _board, _result,
-)  # fmt: skip
+_STEPS: dict[str, Callable[[Session], Step]] = {
+    "model": _model, "config": _config, "dataset": _dataset, "build": _build,
+    "accuracy": _accuracy, "estimate": _estimate, "compile": _compile, "board": _board,
+    "result": _result,
+}  # fmt: skip
 
 
 # -- what they say ---------------------------------------------------------------------------------
@@ -396,7 +396,9 @@ def _scores(session: Session) -> str:
     return f" · {sanitize(first.name, 20)} {before} → {after} % over {last[1].samples}"
 
 
-def _some(names: Sequence[str]) -> str:
+def changes_text(session: Session) -> str:
+    """The first options that changed since the build."""
+    names = changed_since(session)
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(names[:_NAMES]) + more
 
