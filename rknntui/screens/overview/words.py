@@ -76,7 +76,9 @@ def time_of(session: Session) -> float | None:
     return None if session.layers.table is None else session.layers.table.time_ms
 
 
-def promotion_line(row: Ranked, asked: Mapping[str, str], whole: float | None) -> Line:
+def promotion_line(
+    row: Ranked, wide: bool, *, asked: Mapping[str, str], whole: float | None
+) -> Line:
     """``Conv_10  ● float16  +3.40 dB  +0.9 %``: its dtype where it is promoted in the recipe."""
     dtype = asked.get(row.id, "")
     cost = "" if row.promote_ms is None else f"{ADDED_MS.text(row.promote_ms)} ms"
@@ -92,7 +94,7 @@ def slowest(session: Session) -> list[LayerCost]:
     return sorted(known, key=lambda cost: -cost.time_ms)
 
 
-def time_line(cost: LayerCost, whole: float, longest: float, *, wide: bool) -> Line:
+def time_line(cost: LayerCost, wide: bool, *, whole: float, longest: float) -> Line:
     """Name, where it runs or (where it is wide) what bounds it, milliseconds, a bar, share."""
     why = cost.target if cost.target != "NPU" else cost.bound if wide else ""
     size = 12 if wide else 5
@@ -105,7 +107,7 @@ def time_line(cost: LayerCost, whole: float, longest: float, *, wide: bool) -> L
     ]
 
 
-def build_line(row: BuildRow, *, wide: bool) -> Line:
+def build_line(row: BuildRow, wide: bool) -> Line:
     """When, what changed, lowest SQNR of the outputs, measured time; where it is wide, size."""
     when = time.strftime("%m-%d %H:%M", time.localtime(row.started))
     if time.time() - row.started < 12 * 3600:
@@ -119,7 +121,7 @@ def build_line(row: BuildRow, *, wide: bool) -> Line:
     return [(f"{when} {sanitize(what, 80)}", ""), *figures]
 
 
-def finding_line(finding: Finding) -> Line:
+def finding_line(finding: Finding, wide: bool) -> Line:
     """Sign, where and what; and that a key mends it."""
     sign, style = {"error": ("✗", "bad"), "warning": ("!", "warn")}.get(
         finding.severity, ("i", "dim")
@@ -130,7 +132,7 @@ def finding_line(finding: Finding) -> Line:
             (fix, "key")]  # fmt: skip
 
 
-def aligned(lines: list[Line], width: int, cut: Callable[[str, int], str] = fit) -> list[Line]:
+def aligned(lines: list[Line], width: int, cut: Callable[[str, int], str]) -> list[Line]:
     """Rows whose parts stand below each other; the first is as wide as the others leave it.
 
     Args:

@@ -29,6 +29,7 @@ from rknntui.session.steps import Step, next_step, steps
 from rknntui.session.target import mismatches
 from rknntui.widgets.findings import finding_lines
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.strips import fit
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -77,11 +78,12 @@ class Panel(Pane):
 
     head = 1
 
-    def __init__(self, title: str, *, id: str) -> None:  # noqa: A002 - Textual's own name
+    def __init__(self, *, id: str, cut: Callable[[str, int], str] = fit) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._title = title
+        self._cut = cut
+        self._title = ""
         self.items: Sequence[Any] = ()
-        self._lines: Callable[[int], list[Line]] = lambda width: []
+        self._parts: list[Line] = []
         self._drawn: tuple[int, list[Line]] = (-1, [])
 
     @property
@@ -94,21 +96,21 @@ class Panel(Pane):
         return self.items[self.cursor] if self.cursor < len(self.items) else None
 
     def show(
-        self, title: str, items: Sequence[Any], lines: Callable[[int], list[Line]], empty: str
+        self, title: str, items: Sequence[Any], line: Callable[[Any, bool], Line], empty: str
     ) -> None:
         """Show other rows.
 
         Args:
             title: above them.
             items: what the rows are of.
-            lines: makes all rows for a width.
+            line: the parts of a row, in a wide pane or a narrow one.
             empty: what stands there where there are none.
         """
-        drawn = lines(self._width)
-        if (title, list(items), drawn) == (self._title, list(self.items), self._drawn[1]) and items:
+        parts = [line(item, self._width > _WIDE) for item in items]
+        if (title, parts) == (self._title, self._parts) and parts:
             return
-        self._title, self.items, self._lines = title, items, lines
-        self._drawn = (self._width, drawn)
+        self._title, self.items, self._parts = title, items, parts
+        self._drawn = (-1, [])
         self.empty = [[(f" {empty}", "dim")]]
         self.rows_changed()
 
@@ -121,7 +123,7 @@ class Panel(Pane):
 
     def row_line(self, index: int, width: int) -> Line:
         if self._drawn[0] != self._width:
-            self._drawn = (self._width, self._lines(self._width))
+            self._drawn = (self._width, words.aligned(self._parts, self._width, self._cut))
         return [(" ", ""), *self._drawn[1][index]]
 
 
@@ -186,10 +188,10 @@ class Overview(Workspace):
     def compose(self) -> ComposeResult:
         yield StepRows()
         with Container(id="panels"):
-            yield Panel("Promote", id="promote")
-            yield Panel("Time", id="time")
-            yield Panel("Findings", id="findings")
-            yield Panel("Builds", id="builds")
+            yield Panel(id="promote")
+            yield Panel(id="time")
+            yield Panel(id="findings", cut=words.cut_end)
+            yield Panel(id="builds")
 
     @property
     def steps(self) -> StepRows:
@@ -268,14 +270,9 @@ class Overview(Workspace):
             empty = "– not known yet"
         else:
             empty = "✓ no layer gains enough"
-        self.panel("promote").show(
-            "Promote: simulated, cost estimated" if whole else "Promote: gain simulated",
-            rows,
-            lambda width: words.aligned(
-                [words.promotion_line(row, asked, whole) for row in rows], width
-            ),
-            empty,
-        )
+        title = "Promote: simulated, cost estimated" if whole else "Promote: gain simulated"
+        line = partial(words.promotion_line, asked=asked, whole=whole)
+        self.panel("promote").show(title, rows, line, empty)
 
     def _show_times(self) -> None:
         session = self.session
@@ -289,38 +286,21 @@ class Overview(Workspace):
             empty = f"✗ {sanitize(why, 200)}"
         else:
             empty = "… estimating" if "layers" in session.asked else "– not known yet"
-        self.panel("time").show(
-            f"Time on {session.chip or 'the target'}, estimated",
-            rows,
-            lambda width: words.aligned(
-                [words.time_line(row, whole, longest, wide=width > _WIDE) for row in rows],
-                width,
-            ),
-            empty,
-        )
+        title = f"Time on {session.chip or 'the target'}, estimated"
+        line = partial(words.time_line, whole=whole, longest=longest)
+        self.panel("time").show(title, rows, line, empty)
 
     def _show_findings(self) -> None:
         rows = self._findings()
         fix = any(row.changes for row in rows)
         mends = f", {key_text('overview.apply-remedy')} mends" if fix else ""
-        self.panel("findings").show(
-            f"Findings {len(rows) or ''}".rstrip() + mends,
-            rows,
-            lambda width: words.aligned(list(map(words.finding_line, rows)), width, words.cut_end),
-            "✓ none",
-        )
+        title = f"Findings {len(rows) or ''}".rstrip() + mends
+        self.panel("findings").show(title, rows, words.finding_line, "✓ none")
 
     def _show_builds(self) -> None:
-        rows = self.session.builds
-        reading = "builds" in self.session.asked
-        self.panel("builds").show(
-            "Builds: lowest output dB, simulated",
-            rows,
-            lambda width: words.aligned(
-                [words.build_line(row, wide=width > _WIDE) for row in rows], width
-            ),
-            "… reading" if reading else "– none yet",
-        )
+        empty = "… reading" if "builds" in self.session.asked else "– none yet"
+        title = "Builds: lowest output dB, simulated"
+        self.panel("builds").show(title, self.session.builds[:_ROWS], words.build_line, empty)
 
     def listed_findings(self) -> Sequence[Finding]:
         panel = self.panel("findings")
