@@ -37,7 +37,10 @@ class Views(Vertical):
     """
 
     VIEWS: ClassVar[Mapping[str, tuple[type[Widget], str]]] = {}
-    """Name of a view -> its pane's class, which takes an ``id``, and the id, in their order."""
+    """Name of a view -> its pane's class, which takes an ``id``, and the id, in their order.
+
+    Views may share a pane.
+    """
     NOTES_FOCUS: ClassVar[bool] = True
     """Whether the lines below take the focus, so that keys scroll them."""
     DEFAULT_CSS = """
@@ -92,7 +95,7 @@ class Views(Vertical):
     def compose(self) -> ComposeResult:
         yield ViewBar(tuple(self.VIEWS))
         with Container(classes="views-body"):
-            yield from (kind(id=name) for kind, name in self.VIEWS.values())
+            yield from (kind(id=name) for kind, name in dict.fromkeys(self.VIEWS.values()))
         yield TextRows(classes="views-notes")
 
     def on_mount(self) -> None:
@@ -127,8 +130,8 @@ class Views(Vertical):
         self.call_after_refresh(self.tell)
 
     def _reveal(self) -> None:
-        for name, (_, pane) in self.VIEWS.items():
-            self.query_one(f"#{pane}").display = name == self.view
+        for _, pane in self.VIEWS.values():
+            self.query_one(f"#{pane}").display = pane == self.VIEWS[self.view][1]
 
     @on(ViewBar.Changed)
     def _view_changed(self, event: ViewBar.Changed) -> None:

@@ -1,68 +1,53 @@
-"""Workspace Run: an input through the simulator or a board, and what came out."""
+"""Workspace Result: what one sample gives, in float, simulated, as compiled and on a board."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from textual import getters, on
 from textual.app import ComposeResult
 
 from engine import sanitize
-from engine.wire.board import BOARD_MEMORY, BOARD_RUN, LiveLook, MemoryReport, Ran
+from engine.wire.accuracy import EVALUATE, Evaluated, EvaluateParams
+from engine.wire.board import BOARD_RUN, Ran, RunParams
 from engine.wire.build import SIMULATE, Simulated
-from engine.wire.compare import COMPARE_BOARD, Comparison
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
-from rknntui.keys.actions import key_text
-from rknntui.links import GoToCompiled
+from engine.wire.names import ARITHMETICS
+from rknntui.keys.commandline import command_for, job_flags
 from rknntui.screens.base.views import TableWorkspace
-from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.dialogs.dialogs import ask_user
+from rknntui.screens.dialogs.picker import PathPicker, ask_new_file, start_folder
 from rknntui.screens.result import words
-from rknntui.screens.result.live import InputsPane, LiveRun
-from rknntui.screens.result.panes import MOST_VALUES, Results, errors_of
-from rknntui.screens.result.requests import (
-    SIMULATORS,
-    Simulator,
-    Subject,
-    ask_compiled,
-    ask_cores,
-    ask_target,
-)
-from rknntui.screens.result.words import reason
+from rknntui.screens.result.panes import InputsPane, Results
+from rknntui.screens.result.requests import SIDES, Subject, side_of
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import FactsLine
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from engine.wire.build import SimulatedOutput
-    from engine.wire.devices import Cores
-    from engine.wire.method import Task
-    from rknntui.links import Link
+    from engine.wire.names import Arithmetic
     from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
-P = TypeVar("P")
-R = TypeVar("R")
-
-_TASKS = {task.name for task in (SIMULATE, BOARD_RUN, BOARD_MEMORY, COMPARE_BOARD)}
+_RUNS = (SIMULATE.name, BOARD_RUN.name)
 
 
-class Run(TableWorkspace):
-    """Inputs on top; below them outputs, layers, memory or the comparison."""
+class Result(TableWorkspace):
+    """Inputs on top; below them the outputs of one side, or the scores."""
 
     NAME = "result"
     HELP = (
-        "Runs one sample in the simulator (the quantized graph on the CPU of this machine: its "
-        "seconds are not those of an NPU) or on a board, which {result.target} chooses. A board "
-        "runs a compiled .rknn: the open one, or that of {result.compiled}; an emulated board also "
-        "the build of the recipe. Layers: the runtime's own times, {result.live} repeats them. "
-        "Memory: what the model takes there. Compare: reference (golden), simulator and board on the "
-        "same bytes; ✗ marks the first layer that diverges. {result.export} leads to Deploy, which "
-        "exports the build and compiles it for an NPU."
+        "Runs one sample: simulated (the quantized graph on the CPU of this machine: its seconds "
+        "are not those of an NPU), as the vendor's compiler rounds, or on the board of the target "
+        "({app.target}). {result.next-view} switches; each output stands beside float, the "
+        "difference in words below. {result.next-sample} and {result.previous-sample} take the "
+        "calibration samples. Score: top-1 and top-5 over labelled samples, with intervals."
     )
     FIRST_FOCUS = "#inputs"
     DEFAULT_CSS = """
-    Run {
+    Result {
         & #inputs-view { height: auto; max-height: 8; }
         & #inputs { height: auto; min-height: 2; max-height: 6; }
     }
@@ -70,22 +55,15 @@ class Run(TableWorkspace):
 
     def __init__(self) -> None:
         super().__init__()
-        self.target: str | None = None
-        self.compiled: str | None = None
-        self.cores: Cores = "auto"
-        self.simulator = SIMULATORS[0]
-        self._job: JobView | None = None
-        self.live = LiveRun(self, self._take_live, self._told)
+        self.arithmetic: Arithmetic = "integer"
+        self._runs: dict[tuple[str, str], tuple[JobView, Simulated | Ran]] = {}
+        self._of: object = None  # the model that the runs are of
+        self._again = False
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="run-facts")
         yield InputsPane(id="inputs-view")
         yield Results(id="results")
-
-    def on_mount(self) -> None:
-        device = self.session.device
-        if device is not None and device.usable:  # used in Devices before this was first shown
-            self.target = device.id
 
     @property
     def inputs(self) -> RecordTable:
@@ -96,231 +74,159 @@ class Run(TableWorkspace):
     """The same with its caption."""
 
     results = getters.query_one(Results)
-    """What came out, in four views."""
+    """What came out, in views."""
 
     @property
     def outputs(self) -> RecordTable[SimulatedOutput]:
-        """The outputs of the last run."""
+        """The outputs that are shown."""
         return self.results.outputs.table
 
     @property
     def subject(self) -> Subject:
-        """What would run now, and where."""
-        return Subject(self.session, self.target, self.compiled, self.cores, self.simulator)
+        """What would run now, and who runs it."""
+        view = self.results.view if self.is_attached else SIDES[0]
+        return Subject(self.session, view if view in SIDES else SIDES[0], self.arithmetic)
 
     # -- the session -----------------------------------------------------------------------------
 
     def update_view(self) -> None:
+        self._see_model()
+        self._take_found()
         self._draw()
-        self.results.timed.join(errors_of(self.session))
-
-    def hide(self) -> None:
-        """Nothing is repeated that nobody sees."""
-        self.live.stop()
-        super().hide()
 
     def on_model_opened(self) -> None:
-        """Other inputs, no results."""
-        self.compiled = None
-        self.inputs_pane.clear()
-        self._forget()
+        """Other inputs, no results; those of the same model stay."""
+        self._see_model()
         if self.shown:
             self._draw()
 
-    def on_target_changed(self) -> None:
-        """The board that is used in Devices is the target; one that is used no more is none."""
-        self._targeted(self.session.board)
+    def _see_model(self) -> None:
+        model = self.session.model
+        opened = None if model is None else (model.path, model.sha256)
+        if opened != self._of:
+            self._of = opened
+            self._runs.clear()
+            self.inputs_pane.clear()
+            self.results.score.clear()
 
-    def _forget(self) -> None:
-        """What is shown is of another model or board."""
-        self.live.stop()
-        self._job = None
-        self.results.clear()
+    def on_target_changed(self) -> None:
+        """Another board or compiled file: what is shown of the board may be outdated."""
+        if self.shown:
+            self._draw()
 
     def on_recipe_changed(self) -> None:
         """The last outputs may be outdated."""
-        self.live.stop()
         if self.shown:
             self._draw()
 
     def on_result_found(self, message: ResultFound) -> None:
-        """Errors of an earlier run."""
-        self.results.timed.join(errors_of(self.session))
+        """Scores of an earlier run fit the recipe."""
+        self._take_found()
+
+    def _take_found(self) -> None:
+        scores = self.session.last_of(EVALUATE)
+        if scores is not None and self.results.score.result is None:
+            self.results.score.take(scores[1], scores[0].params.get("labels"))
 
     def on_job_changed(self, message: JobChanged) -> None:
-        """Tell how far the run is; take what live runs told."""
-        self.live.told(message.job)
+        """Tell how far the run is."""
         if self.shown:
             self._tell()
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Show what came out, or what was written."""
-        if self.live.ended(message):
-            return
         job = self.session.jobs.get(message.job)
-        if job is not None and self.subject.started(job):
-            match message.result:
-                case Simulated() | Ran() as result:
-                    self._take(job, result)
-                case MemoryReport() as report:
-                    self.results.memory.take(report)
-                case Comparison() as found:
-                    self.results.compared.take(found)
+        result = message.result
+        if job is not None and isinstance(result, Simulated | Ran) and self._is_ours(job):
+            self._runs[side_of(job)] = (job, result)
+            if result.saved:
+                folder = str(job.params.get("save") or "")
+                self.notify(f"Wrote {len(result.saved)} files to {folder}.", markup=False)
+        elif job is not None and isinstance(result, Evaluated) and self.session.is_ours(job):
+            self.results.score.take(result, job.params.get("labels"))
+        if self._again and message.method in _RUNS:
+            self._again = False
+            self.action_run()
         if self.shown:
-            self._tell()
+            self._draw()
         self.screen.refresh_bindings()
+
+    def _is_ours(self, job: JobView) -> bool:
+        """Whether a run is of the open model: its recipe, or its file."""
+        path = job.params.get("path")
+        return self.session.is_ours(job) if job.recipe else path == self.session.container
+
+    @property
+    def _job(self) -> JobView | None:
+        """The run or evaluation that goes on."""
+        jobs = [job for job in self.session.jobs.values() if job.running and not job.quiet]
+        return next((job for job in jobs if job.method in (*_RUNS, EVALUATE.name)), None)
 
     def _draw(self) -> None:
+        results = self.results
         self.inputs_pane.show(self.session.inputs)
+        job, results.run = self._runs.get(self.subject.key, (None, None))
+        results.simulated = {}
+        if job is not None and isinstance(results.run, Ran):
+            own, beside = self._runs.get((SIDES[0], self.arithmetic), (None, None))
+            if own is not None and beside is not None and _same_inputs(own, job):
+                results.simulated = {output.name: output for output in beside.outputs}
+        label = results.run.label if isinstance(results.run, Ran) else "simulated"
+        outputs = () if results.run is None else results.run.outputs
+        results.outputs.take(outputs, label if outputs else "")
         self._tell()
 
-    def _told(self) -> None:
-        """Live runs began, went on or ended."""
-        if self.is_attached:
-            self._tell()
-            self.screen.refresh_bindings()
-
     def _tell(self) -> None:
-        jobs = [job for job in self.session.jobs.values() if job.running and not job.quiet]
-        job = next((job for job in jobs if job.method in _TASKS), None)
-        line = self.query_one(FactsLine)
+        line, job = self.query_one(FactsLine), self._job
+        score = self.results.view == "Score"
         if job is not None:
             line.show(*words.running_facts(job))
-        elif self.live.on and self.live.look is not None:
-            line.show(*words.live_facts(self.live.look))
-        elif self.live.on and self.live.job is not None:
-            line.show(*words.starting_facts(self.live.job))
+        elif score:
+            line.show(*words.score_facts(self.results.score.result, self.results.score.labels))
         else:
-            old = self._job is not None and self.subject.outdated(self._job)
-            line.show(*words.run_facts(self.subject, self.results.run, outdated=old))
-        count = f"{self.live.runs} run{'' if self.live.runs == 1 else 's'}"
-        live = f"▶ live, {count}, {key_text('result.live')} stops"
-        self.results.bar.set_note(live if self.live.on else "")
-        self.results.error = self.live.error
+            done, result = self._runs.get(self.subject.key, (None, None))
+            line.show(*words.run_facts(self.subject, result, done))
+        self.inputs_pane.display = not score
+        reference = self.arithmetic == "reference" and self.results.view in SIDES[:2]
+        self.results.bar.set_note("reference arithmetic" if reference else "")
         self.results.tell()
 
-    # -- views -----------------------------------------------------------------------------------
-
     @on(Results.Changed)
-    def _view_changed(self) -> None:
+    def _view_changed(self, event: Results.Changed) -> None:
+        if event.view:
+            self._draw()
         self.screen.refresh_bindings()
 
-    def linked_layer(self, method: str) -> str:
-        return self.results.layer_id
-
-    @on(Rows.Chosen, "#layer-times, #compared")
-    def _open_layer(self) -> None:
-        self.action_drill()
-
-    # -- target ----------------------------------------------------------------------------------
-
-    def action_target(self) -> None:
-        """Look which boards there are, and choose."""
-        ask_target(self, self.target, self.simulator, self._targeted)
-
-    def _targeted(self, board: str | None, simulator: Simulator | None = None) -> None:
-        simulator = simulator or self.simulator
-        if (board, simulator) == (self.target, self.simulator):
-            return
-        self.target, self.simulator = board, simulator
-        if board is not None:
-            self.session.choose_board(board)
-        self._changed(cores="auto")
-
-    def action_compiled(self) -> None:
-        """Choose a compiled model in the place of what is open."""
-        ask_compiled(self, self.compiled, lambda path: self._changed(compiled=path))
-
-    def action_cores(self) -> None:
-        """Choose the cores of the board's NPU."""
-        ask_cores(self, self.cores, lambda cores: self._changed(cores=cores))
-
-    def _changed(self, *, compiled: str | None = None, cores: Cores | None = None) -> None:
-        """Something else runs, or elsewhere."""
-        self.compiled, self.cores = compiled or self.compiled, cores or self.cores
-        self._forget()
+    def action_arithmetic(self) -> None:
+        """Simulate with integer kernels, or in float between the roundings."""
+        at = ARITHMETICS.index(self.arithmetic)
+        self.arithmetic = ARITHMETICS[(at + 1) % len(ARITHMETICS)]
         self._draw()
-        self.screen.refresh_bindings()
 
     # -- running ---------------------------------------------------------------------------------
 
     def action_run(self) -> None:
-        """Run the chosen files, or what the view shows."""
-        match self.results.view:
-            case "Layers":
-                self._run(layers=True)
-            case "Memory":
-                self._ask_board(BOARD_MEMORY, self.subject.memory(), f"memory {self.subject.name}")
-            case "Compare":
-                self._compare()
-            case _:
-                self._run()
+        """Run the chosen files, else the first calibration sample; or score the samples."""
+        if self.results.view == "Score":
+            self._score()
+        elif self.inputs_pane.paths is None and not words.reason("next_sample", self.subject):
+            self._sample(1, run=True)
+        else:
+            self._run()
 
-    def action_layers(self) -> None:
-        """Show Layers, and have them timed."""
-        if self.results.view != "Layers":
-            self.results.bar.choose("Layers")
-        self._run(layers=True)
-
-    def action_live(self) -> None:
-        """Repeat the times, or stop that."""
-        if self.live.on:
-            self.live.stop()
-        elif (inputs := self._chosen_inputs()) is not None:
-            self.live.start(self.subject.live(inputs))
-
-    def _chosen_inputs(self) -> tuple[str, ...] | None:
-        """The files; where one is missing it is asked for, and there is None."""
+    def _run(self, save: str | None = None, force: bool = False) -> None:
         paths = self.inputs_pane.paths
         if paths is None:
             missing = self.inputs_pane.select_missing()
             self.notify(f"{sanitize(missing, 60)} needs a file.", markup=False)
             self.action_pick()
-        return paths
-
-    def _run(self, save: str | None = None, force: bool = False, *, layers: bool = False) -> None:
-        inputs, subject = self._chosen_inputs(), self.subject
-        if inputs is None:
             return
-        title = " ".join(["run", *[sanitize(Path(path).name, 60) for path in inputs[:1]]])
-        if self.target is None:
-            simulation = subject.simulation(inputs, MOST_VALUES, save, force)
-            self.start_job(SIMULATE, simulation, title)
-            return
-        run = subject.run(inputs, MOST_VALUES, layers=layers, save=save, force=force)
-        self._ask_board(BOARD_RUN, run, title)
-
-    def _compare(self) -> None:
-        inputs = self.inputs_pane.paths
-        if inputs is None and not self.session.recipe.get("dataset"):
-            inputs = self._chosen_inputs()
-            if inputs is None:
-                return
-        comparison = self.subject.comparison(inputs)
-        self._ask_board(COMPARE_BOARD, comparison, f"compare {self.subject.name}")
-
-    def _ask_board(self, method: Task[P, R], params: P, title: str) -> None:
-        """Start a job on the board, once live runs have let it go."""
-        self.live.stop(lambda: self.start_job(method, params, title))
-
-    def _take(self, job: JobView, result: Simulated | Ran) -> None:
-        self.results.run, self._job = result, job
-        label = result.label if isinstance(result, Ran) else "simulated"
-        self.results.outputs.take(result.outputs, label)
-        if isinstance(result, Ran) and (result.memory is not None or result.memory_reason):
-            self.results.memory.take_beside(result, None)
-        if isinstance(result, Ran) and job.params.get("layers"):
-            self.live.error = ""
-            self.results.timed.take(result, errors_of(self.session))
-        if result.saved:
-            folder = str(job.params.get("save") or "")
-            self.notify(f"Wrote {len(result.saved)} files to {folder}.", markup=False)
-        if self.shown and self.screen is self.app.screen and self.results.view == "Outputs":
-            self.outputs.focus()
-
-    def _take_live(self, look: LiveLook, more: bool) -> None:
-        self.results.timed.take(look, errors_of(self.session), more=more)
-        self.results.memory.take_beside(look, look.system)
+        request = self.subject.request(paths, save=save, force=force)
+        title = " ".join(["run", *[sanitize(Path(path).name, 60) for path in paths[:1]]])
+        if isinstance(request, RunParams):
+            self.start_job(BOARD_RUN, request, title)
+        else:
+            self.start_job(SIMULATE, request, title)
 
     def action_more(self) -> None:
         """Show more values."""
@@ -330,31 +236,51 @@ class Run(TableWorkspace):
         """Show fewer values."""
         self.results.outputs.step(-1)
 
-    def arrive(self, link: Link) -> None:
-        """Take a compiled model that another workspace made; where no board is used, choose one."""
-        if isinstance(link, GoToCompiled):
-            self._changed(compiled=link.path)
-            if self.target is None:
-                self.action_target()
-
-    # -- inputs ----------------------------------------------------------------------------------
-
     @on(Rows.Chosen, "#inputs")
     def action_pick(self) -> None:
-        """Choose the file of the input under the cursor."""
-        self.inputs_pane.pick(self.session.recipe.get("dataset"), self._draw)
+        """Choose the file of the input under the cursor, or labelled samples."""
+        if self.results.view == "Score":
+            self._choose_labels()
+        else:
+            self.inputs_pane.pick(self.session.recipe.get("dataset"), self._draw)
 
-    def action_sample(self) -> None:
-        """Take the files of the next calibration sample."""
-        self.ask(DATASET_LIST, ListParams(self.session.recipe), self._listed)
+    def action_next_sample(self) -> None:
+        """Take the next calibration sample, and run it where one ran before."""
+        self._sample(1, run=self.subject.key in self._runs)
 
-    def _listed(self, answer: Samples) -> None:
-        self.inputs_pane.take_sample([entry[1] for entry in answer.entries])
-        self._draw()
+    def action_previous_sample(self) -> None:
+        """Take the calibration sample before, and run it where one ran before."""
+        self._sample(-1, run=self.subject.key in self._runs)
 
-    # -- files -----------------------------------------------------------------------------------
+    def _sample(self, by: int, *, run: bool) -> None:
+        def listed(answer: Samples) -> None:
+            self.inputs_pane.take_sample([entry[1] for entry in answer.entries], by)
+            self._draw()
+            if run and self._job is not None:
+                self._again = True  # a held key runs only where it came to
+            elif run and self.inputs_pane.paths is not None:
+                self._run()
 
-    def action_save(self) -> None:
+        self.ask(DATASET_LIST, ListParams(self.session.recipe), listed)
+
+    def _choose_labels(self) -> None:
+        def chosen(path: str) -> None:
+            self.results.score.labels = path
+            self._score()
+
+        title = "Labelled samples: a folder of classes (Ctrl+S), a list or an npz"
+        start = self.results.score.labels or start_folder(self.session.recipe.get("dataset"))
+        ask_user(self.app, PathPicker(title, start, folders=True), chosen)
+
+    def _score(self) -> None:
+        labels = self.results.score.labels
+        if not labels:
+            self._choose_labels()
+            return
+        recipe = dict(self.session.built or self.session.recipe)
+        self.start_job(EVALUATE, EvaluateParams(recipe, labels), "score samples")
+
+    def action_export(self) -> None:
         """Choose a folder, run, and write each output there as npy."""
         start = Path.cwd() / "outputs"
         ask_new_file(self.app, "Folder for the outputs (Ctrl+S)", start, self._run, folder=True)
@@ -364,17 +290,24 @@ class Run(TableWorkspace):
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
             return ""
-        if method in ("node", "drill") and not self.results.layer_id:
-            return "no layer of the build is under the cursor."
+        if self.results.view == "Score" and method in ("run", "pick"):
+            return words.score_reason(self.subject)
         if method in ("more", "fewer") and self.results.run is None:
             return "there is no result yet ({result.run} runs)."
-        return reason(method, self.results.view, self.subject) or super().unavailable_reason(method)
+        if method in ("run", "pick", "arithmetic", "export", "next_sample", "previous_sample"):
+            return words.reason(method, self.subject)
+        return super().unavailable_reason(method)
 
     def copy_text(self) -> str:
-        report = self.results.memory.result
-        if self.results.view == "Memory" and report is not None and report.text:
-            return report.text
         return self.record_text()
 
     def command_line(self) -> list[str]:
-        return self.subject.command_line(self.results.view, self.inputs_pane.files)
+        if self.results.view != "Score":
+            return self.subject.command_line(self.inputs_pane.files)
+        line = command_for("evaluate", self.session)
+        labels = {"labels": self.results.score.labels}
+        return [*line, *job_flags(EVALUATE.name, labels)] if line else []
+
+
+def _same_inputs(one: JobView, other: JobView) -> bool:
+    return one.params.get("inputs") == other.params.get("inputs")

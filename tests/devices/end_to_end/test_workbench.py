@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from rknntui.app import Workbench
 from rknntui.screens.bench.workspace import Devices
-from rknntui.screens.result.workspace import Run
+from rknntui.screens.result.workspace import Result
 from tests.devices.demo_container import LAYER
 from tests.devices.end_to_end.conftest import LOADS, Stand
 from tests.tui.calm import wait_by_what_is_left
@@ -68,7 +68,7 @@ async def test_devices_and_run(
         await pilot.press("r")
         await until(pilot, lambda: not devices.monitor.running, "the watch ends")
 
-        run = await visited(pilot, Run)
+        run = await visited(pilot, Result)
         if run.target != device:
             await pilot.press("t")
             await sees(pilot, "Run on")
