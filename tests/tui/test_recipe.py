@@ -193,3 +193,76 @@ async def test_copies_its_yaml_and_its_command_line(demo: Path, tmp_path: Path) 
         await pilot.press("Y")
         assert "--quantized-method layer" in app.clipboard
         assert f"--dataset {tmp_path / 'dataset.txt'}" in app.clipboard
+
+
+async def test_a_search_finds_options_by_help_and_alias_and_esc_shows_all(demo: Path) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot, Recipe)
+        rows = workspace.form.rows
+        every = len(rows.rows)
+        for words, name in (("subtracted", "mean_values"), ("rk3588s", "target_platform")):
+            await pilot.press("slash")
+            await press_text(pilot, words)
+            await until(pilot, lambda: len(rows.rows) < every, "only those that fit")
+            found = [row.name for row in rows.rows if not isinstance(row, str)]
+            assert name in found
+            await pilot.press("enter")
+            assert len(rows.rows) < every, "Enter keeps them"
+            await pilot.press("escape")
+            assert len(rows.rows) == every
+        await pilot.press("slash")
+        await press_text(pilot, "xyzzy")
+        await until(pilot, lambda: "No option has “xyzzy”" in screen_text(app), "it says so")
+        await pilot.press("escape")
+        assert len(rows.rows) == every
+
+
+async def test_one_choice_sets_mean_and_std_and_one_undo_takes_both_back(demo: Path) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot, Recipe)
+        workspace.focus_option("std_values")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the usual ones")
+        assert "ImageNet" not in screen_text(app), "the demo has one channel"
+        await press_text(pilot, "127.5")
+        await pilot.press("enter")
+        assert app.session.recipe["mean_values"] == app.session.recipe["std_values"] == [[127.5]]
+        await pilot.press("u")
+        assert not {"mean_values", "std_values"} & app.session.recipe.keys()
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the usual ones")
+        await press_text(pilot, "other")
+        await pilot.press("enter")
+        await until(pilot, lambda: workspace.form.editing, "other values are typed")
+        await pilot.press("escape")
+
+
+async def test_the_other_generations_options_are_left_out_once_a_chip_is_targeted(
+    demo: Path,
+) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        workspace = await visited(pilot, Recipe)
+        names = lambda: [r.name for r in workspace.form.rows.rows if not isinstance(r, str)]  # noqa: E731
+        assert {"channel_mean_value", "compress_weight"} <= set(names())
+        app.session.set_value("target_platform", "rk3588")
+        await until(pilot, lambda: "channel_mean_value" not in names(), "of generation 1")
+        app.session.set_value("target_platform", "rk1808")
+        await until(pilot, lambda: "channel_mean_value" in names(), "of generation 1")
+        assert "compress_weight" not in names()
+        workspace.focus_option("compress_weight")
+        assert workspace.form.rows.option.name == "compress_weight", "a link shows it all the same"
+
+
+async def test_detail_takes_the_place_of_the_form_and_esc_gives_it_back(demo: Path) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot, Recipe)
+        workspace.focus_option("target_platform")
+        await pilot.press("d")
+        await until(pilot, lambda: "rk2118  1 NPU core" in screen_text(app), "more chips")
+        assert not workspace.form.display or not workspace.form.region.area
+        await pilot.press("escape")
+        await until(pilot, lambda: workspace.form.region.area, "the form")

@@ -377,8 +377,8 @@ class ChoiceDialog(Dialog):
     def _tell(self, index: int) -> None:
         if self._about and index < len(self._shown):
             choice = self._shown[index]
-            told = f"{choice}: {self._about.get(choice, '')}".splitlines()
-            rows = [row for line in told for row in wrap(line, self.text_width)]
+            told = f"{choice}: {self._about.get(choice, '')}".replace(": \n", "\n")
+            rows = [row for line in told.splitlines() for row in wrap(line, self.text_width)]
             self.query_one("#about", Static).update("\n".join(rows))
 
     @on(TextRows.Chosen)

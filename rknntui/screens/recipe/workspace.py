@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from textual import getters, on
 from textual.actions import SkipAction
@@ -11,29 +10,23 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
-from engine.wire.requests import VALIDATE, Checked, OfRecipe
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
-from rknntui.links import GoTo, GoToOption, Link
-from rknntui.screens.base.views import TableWorkspace
-from rknntui.screens.dialogs.dialogs import ask_user, remedies
-from rknntui.screens.dialogs.picker import MODELS, PathPicker
+from rknntui.links import GoToOption, Link
+from rknntui.screens.dialogs.dialogs import remedies
 from rknntui.screens.recipe.data import SampleList, SamplePreview
-from rknntui.screens.recipe.samples import DatasetFiles, facts_text
+from rknntui.screens.recipe.editing import FormWorkspace
+from rknntui.screens.recipe.samples import facts_text
 from rknntui.screens.recipe.words import (
-    ask_usual,
-    choose,
     concerns,
     diff_lines,
     has_words,
     help_lines,
     issue_lines,
     save_recipe,
-    turned,
 )
-from rknntui.session.kept import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
-from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
+from rknntui.widgets.form import FormRows, OptionForm, RowState, value_text
 from rknntui.widgets.line_list import Rows, SidePane, TextRows
 from rknntui.widgets.one_line import SearchLine, ViewBar, fit_facts
 
@@ -48,7 +41,7 @@ _NARROW = 110
 """Cells below which the form and the data are views of their own."""
 
 
-class Recipe(TableWorkspace):
+class Recipe(FormWorkspace):
     """The form, the help of the option under the cursor, the samples, problems and changes."""
 
     NAME = "recipe"
@@ -78,19 +71,15 @@ class Recipe(TableWorkspace):
         &.-stacked.-options #option-help {
             height: 1fr; max-height: 100%; border-bottom: none; border-top: solid $panel;
         }
-        &.-detail OptionForm { display: none; }
         &.-stacked.-detail #recipe-side, &.-detail #option-help { height: 1fr; max-height: 100%; }
     }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._typed: tuple[str, str] | None = None
-        self._candidate: Values | None = None  # the recipe with what is being typed
         self._targets: list[str | int] = []
         self._words = ""
         self._also: set[str] = set()
-        self._files = DatasetFiles(self, self._written)
 
     def compose(self) -> ComposeResult:
         rows = FormRows(SECTIONS, OPTIONS, self._row_state, first=_FIRST, id="options")
@@ -111,8 +100,6 @@ class Recipe(TableWorkspace):
         self.form.rows.cursor = 1
         self._show_view()
 
-    form = getters.query_one(OptionForm)
-    """The form."""
     samples = getters.query_one(SampleList)
     """The list of samples."""
     preview = getters.query_one(SamplePreview)
@@ -142,6 +129,7 @@ class Recipe(TableWorkspace):
         self.set_class(options and self.has_class("-detail"), "-detail")
         beside = options and not self.has_class("-stacked") and not self.has_class("-detail")
         self.preview.display = beside or self.view == "Data"
+        self.form.display = options and not self.has_class("-detail")
         self.query_one("#issues").display = not (options and self.has_class("-stacked"))
 
     # -- what the form shows ---------------------------------------------------------------------
@@ -159,10 +147,6 @@ class Recipe(TableWorkspace):
             return has_words(option, self._words)
         framework = self.session.model.kind if self.session.model is not None else ""
         return option.name in self._also or concerns(option, self.session.recipe, framework)
-
-    def _edit_text(self, option: Option) -> str:
-        value = self.session.recipe.get(option.name)
-        return option.render(option.default if value is None else value)
 
     def update_view(self) -> None:
         self._draw()
@@ -238,116 +222,6 @@ class Recipe(TableWorkspace):
         if self.shown:
             self._draw_side()
 
-    def _check_typed(self, candidate: Values) -> None:
-        if candidate is self._candidate:  # else a newer one is on its way
-            asked = OfRecipe(candidate)
-            self.ask(VALIDATE, asked, partial(self._checked, candidate), failed=lambda _: None)
-
-    def _checked(self, candidate: Values, answer: Checked) -> None:
-        if self._typed is None or candidate is not self._candidate:
-            return
-        problems = {p.option: p.message for p in answer.problems}
-        self._typed = (self._typed[0], problems.get(self._typed[0], ""))
-        self._draw_side()
-
-    # -- editing ---------------------------------------------------------------------------------
-
-    @on(OptionForm.Typed)
-    def _on_typed(self, event: OptionForm.Typed) -> None:
-        """Tell at once what the text is not, and ask the worker about what it is."""
-        name = event.option.name
-        if event.text is None:
-            self._typed = self._candidate = None
-            self.session.set_typed_problem(name, None)
-            return
-        self._typed = (name, event.problem)
-        self._candidate = None
-        if not event.problem:
-            self._candidate = _with(self.session.recipe, event.option, event.value)
-            self.set_timer(_CHECK_SECONDS, partial(self._check_typed, self._candidate))
-        self.session.set_typed_problem(name, event.problem or None)
-        self._draw_side()
-
-    @on(OptionForm.Changed)
-    def _on_changed(self, event: OptionForm.Changed) -> None:
-        self._change({event.option.name: event.value})
-
-    def _change(self, changes: Values) -> None:
-        if reason := self.unavailable_reason("edit"):
-            self.notify(f"Not now: {reason}", severity="warning", markup=False)
-            return
-        before = self.session.recipe
-        self.session.set_values(changes)
-        if self.session.recipe != before and "custom_ops" in changes:
-            self.workbench.do(self._ask_about_code())
-
-    async def _ask_about_code(self) -> None:
-        from rknntui.screens.dialogs.prompts import ask_trust
-
-        await ask_trust(self.workbench, self.session.recipe)
-        answer = await self.bridge.call(VALIDATE, OfRecipe(self.session.recipe))
-        problems = {p.option: p.message for p in answer.problems}
-        self.session.set_problems(problems, answer.findings, answer.yaml)
-
-    @on(FormRows.Turned)
-    def _turned(self, event: FormRows.Turned) -> None:
-        option = self.form.rows.option
-        if option is None:
-            return
-        value = self.session.recipe.get(option.name, option.default)
-        new = turned(option, value, event.step)
-        if new != value:
-            self._change({option.name: new})
-        self._draw()
-
-    @on(FormRows.Reset)
-    def _reset(self) -> None:
-        option = self.form.rows.option
-        if option is not None and option.name != "model":
-            self._change({option.name: None})
-            self._draw()
-
-    @on(Rows.Chosen, "#options")
-    def _option_chosen(self) -> None:
-        """Edit; list what there is to choose from, and Layers for what has an entry a layer."""
-        option = self.form.rows.option
-        if option is None:
-            return
-        if self.unavailable_reason("edit"):
-            self.action_edit()
-        elif option.kind == "choice":
-            choose(self.app, option, self.session.recipe, self._change)
-        elif option.name in _NORMALISING:
-            shapes = [tensor.shape for tensor in self.session.inputs]
-            ask_usual(self.app, self.session.recipe, shapes, self._change, self.form.edit)
-        elif option.kind in PER_LAYER and self.session.built is not None:
-            self.post_message(GoTo("layers"))
-        else:
-            self.action_edit()
-
-    def action_edit(self) -> None:
-        """Edit in place; a file or folder is chosen in the picker."""
-        option = self.form.rows.option
-        if reason := self.disabled_reason("edit"):
-            self.notify(f"Not now: {reason}", severity="warning", markup=False)
-        elif self.view == "Data" or (option is not None and option.name == "dataset"):
-            self._files.pick()
-        elif option is None:
-            return
-        elif option.kind == "path":
-            start = str(self.session.recipe.get(option.name) or "")
-            kinds = MODELS if option.name == "model" else ()
-            picker = PathPicker(option.help, start, suffixes=kinds)
-            ask_user(self.app, picker, lambda path: self._change({option.name: path}))
-        elif option.kind == "bool":
-            self._turned(FormRows.Turned(1))
-        else:
-            self.form.edit()
-
-    def _written(self) -> None:
-        self.samples.forget()
-        self.samples.read()
-
     # -- actions ---------------------------------------------------------------------------------
 
     def unavailable_reason(self, method: str) -> str:
@@ -372,6 +246,10 @@ class Recipe(TableWorkspace):
     def action_save(self) -> None:
         """Ask where, and before a file is replaced."""
         save_recipe(self)
+
+    def _written(self) -> None:
+        self.samples.forget()
+        self.samples.read()
 
     def action_make(self) -> None:
         """Choose the folder, then the list."""
@@ -486,10 +364,6 @@ class Recipe(TableWorkspace):
         facts = self.session.dataset
         return (*self.session.findings, *(facts.findings if facts is not None else ()))
 
-    def change_recipe(self, changes: Values) -> None:
-        self._change(changes)
-        self._draw()
-
     @on(Rows.Chosen, "#issues")
     def _issue_chosen(self, event: Rows.Chosen) -> None:
         if event.index < len(self._targets):
@@ -520,10 +394,3 @@ class Recipe(TableWorkspace):
             return command_for("build", self.session)
         words = ["rknntui", "dataset", "check", str(recipe["dataset"])]
         return [*words, "--model", str(recipe["model"])] if recipe.get("model") else words
-
-
-def _with(recipe: Values, option: Option, value: object) -> Values:
-    changed = {**recipe, option.name: value}
-    if value is None or value == option.default:
-        changed.pop(option.name)
-    return changed
