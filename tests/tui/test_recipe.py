@@ -140,7 +140,7 @@ async def test_problems_are_counted_on_the_tab_and_reached_by_a_key(demo: Path) 
     async with app.run_test(size=SIZE) as pilot:
         workspace = await visited(pilot, Recipe)
         await until(pilot, lambda: "dataset" in app.session.all_problems, "a problem")
-        assert re.search(r"Rec\w* ?[!✗]", screen_text(app))
+        await until(pilot, lambda: re.search(r"Rec\w* ?[–!✗]", screen_text(app)), "in the tab")
         await pilot.press("n")
         assert workspace.form.rows.option is not None
         assert workspace.form.rows.option.name == "dataset"
