@@ -41,7 +41,7 @@ WORKSPACES: dict[str, Place] = {
     "chips": Place("Chips", "4", shares=("table", "findings", "every")),
     "bench": Place("Bench", "5"),
     "result": Place("Result", "6"),
-    "builds": Place("Builds", "7", shares=("table", "findings", "every")),
+    "builds": Place("Builds", "7"),
 }
 """Name, which is also the folder in ``rknntui.screens`` and the noun of its actions -> its row."""
 

@@ -91,6 +91,8 @@ class Background:
         if session.chip:
             yield "layers", (recipe, session.chip), lambda: self._layers(session.chip.lower())
         yield "estimate", recipe, self._estimate
+        if session.container is None:
+            yield "joins", session.built or recipe, self._joins
         summary, built = session.summary, session.built
         if summary is not None and session.chip and session.toolkits is None:
             yield "toolkits", True, self._toolkits
@@ -146,6 +148,13 @@ class Background:
         from engine.wire.vendor import VENDOR_KNOWN, ToolkitsParams
 
         await self._bridge.call(VENDOR_KNOWN, ToolkitsParams())
+
+    async def _joins(self) -> None:
+        from engine.wire.hybrid import JOINS
+        from engine.wire.requests import ModelTarget
+
+        recipe = self._session.built or dict(self._session.recipe)
+        self._session.joins = (await self._bridge.call(JOINS, ModelTarget(recipe=recipe))).findings
 
     async def _proposal(self, built: Values) -> None:
         from engine.wire.hybrid import PROPOSE, ProposeParams

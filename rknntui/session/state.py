@@ -91,6 +91,7 @@ class Session:
         bench: what a board measures of the open model; None before it did.
         toolkits: of the vendor, as the last answer told; None before one.
         builds: of the open model that are done, the newest first.
+        joins: what the joins of the model show: inputs with unlike ranges.
         recent: files that were open, the newest first.
         estimates: of all chips, without their layers; None before an answer.
         opening: name of the file that is being opened; empty where none is.
@@ -127,6 +128,7 @@ class Session:
         self.toolkits: tuple[ToolkitEnvironment, ...] | None = None
         self.estimates: Estimates | None = None
         self.builds: tuple[BuildRow, ...] = ()
+        self.joins: Sequence[Finding] = ()
         self.recent: tuple[str, ...] = ()
         self.opening = ""
         self.asked: dict[str, str] = {}
@@ -213,7 +215,7 @@ class Session:
         self.built = None
         self.last, self.asked, self.compilations, self.dataset = {}, {}, {}, None
         self.bench = None
-        self.estimates, self.builds = None, ()
+        self.estimates, self.builds, self.joins = None, (), ()
         self.recent = with_recent(self.recent, path)
         self.choose_compiled(None)
         self.layers.forget()

@@ -13,11 +13,10 @@ from textual.message import Message
 from engine import Finding
 from engine.build import BuildSummary
 from engine.wire.build import Analysis, Distance, LayerAccuracy
-from engine.wire.hybrid import Joins, LayerRow
+from engine.wire.hybrid import LayerRow
 from engine.wire.layers import QUALITY, layers_of
 from engine.wire.model import LOAD, OPEN, LoadParams, Tensor
 from engine.wire.requests import ModelTarget
-from rknntui.screens.builds.panes import BuildFindings
 from rknntui.screens.model.panes import DetailPane, SourceLoad
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
@@ -148,30 +147,6 @@ def test_the_session_fills_its_layers_from_the_jobs_of_the_build() -> None:
         job = JobView("1", "accuracy", "accuracy", 0.0, {"recipe": asked}, "done")
         session.result_found(job, result)
         assert [QUALITY.column("isolated_sqnr").of(row) for row in session.layers.rows] == known
-
-
-async def test_findings_ask_for_joins_once_a_recipe_and_count_what_is_serious() -> None:
-    pane = BuildFindings(id="findings")
-    app, session = Alone(pane), Session(lambda _: None)
-    finding = Finding("x", "warning", "conv", "Bad.")
-    note = replace(finding, where="add", severity="info")
-    async with app.run_test(size=(80, 24)) as pilot:
-        session.model, session.recipe = model_view("m"), {"model": "m"}
-        pane.look(session)
-        pane.look(session)
-        await pilot.pause()
-        assert [m.recipe for m in app.heard(BuildFindings.JoinsWanted)] == [{"model": "m"}]
-        pane.take_joins(Joins((finding, note)))
-        await pilot.pause()
-        assert app.heard(BuildFindings.Counted)[-1].count == 1
-        assert "conv: Bad." in pane.text()
-        assert not pane.not_exact
-        pane.no_joins(ValueError("not loaded"))
-        await pilot.pause()
-        assert "could not be checked: not loaded" in pane.text()
-        session.summary = summary(replace(finding, code="simulated-not-bit-exact"))
-        pane.look(session)
-        assert pane.not_exact
 
 
 async def test_the_detail_pane_asks_for_the_largest_constant() -> None:

@@ -1,22 +1,18 @@
-"""Workspace Builds: every build with what changed, its log, its variants; and all other jobs."""
+"""Workspace Builds: every build with what changed, its log and variants; and all other jobs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
 from textual.containers import Vertical
 
-from engine import Finding, JobRecord, sanitize, summary_text
-from engine.wire.build import ACCURACY, BUILD, BuildSummary
+from engine import JobRecord, sanitize, summary_text
+from engine.wire.build import BUILD, BuildSummary
 from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
-from engine.wire.hybrid import JOINS
-from engine.wire.method import Method, Query
 from engine.wire.project_tables import BUILDS, JOBS
-from engine.wire.requests import ModelTarget
 from engine.wire.sweep import SWEEP, Sweep, SweepParams
 from rknntui.bridge import in_background
 from rknntui.keys.actions import with_keys
@@ -24,7 +20,8 @@ from rknntui.keys.commandline import job_command
 from rknntui.links import GoTo, GoToLayer, GoToOption
 from rknntui.screens.base.views import LOW, TableWorkspace
 from rknntui.screens.builds.comparing import Compared, comparison
-from rknntui.screens.builds.panes import SWEEP_FORM, BuildFindings, VariantsPane, default_axes
+from rknntui.screens.builds.history import compared, report_of, result_of
+from rknntui.screens.builds.variants import SWEEP_FORM, VariantsPane, default_axes
 from rknntui.session.builds import BuildRow, build_rows, job_word, recipe_of
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.job_pane import JobPane
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     from textual.widget import Widget
     from textual.worker import WorkType
 
-    from rknntui.session.builds import Values
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
 LIMIT = 500
@@ -60,25 +56,23 @@ class Builds(TableWorkspace):
     HELP = (
         "Every build of the open model, newest first, with what changed in its recipe. Enter opens "
         "a build again, {builds.compare} says what differs from the marked one or the one before. "
-        "{builds.next-view} shows variants, findings and all other jobs. {builds.stop} stops a "
+        "{builds.next-view} shows variants and all other jobs. {builds.stop} stops a "
         "job; jobs go on when the workbench closes, and the next start finds them again."
     )
     FIRST_FOCUS = "#builds"
     PANES = {
         "Builds": "builds-view",
         "Variants": "variants",
-        "Findings": "build-findings",
         "Jobs": "jobs-view",
     }
     DEFAULT_CSS = """
     Builds {
-        & #variants, & #build-findings, & #jobs-view { display: none; height: 1fr; }
+        & #variants, & #jobs-view { display: none; height: 1fr; }
         & #builds-view { height: 1fr; }
         & RecordView { height: 2fr; border-bottom: hkey $panel; }
         & VariantsPane RecordView { border-bottom: none; }
         & JobPane, & #summary, & #changes { height: 3fr; display: none; }
         & #job-log { display: block; }
-        & #build-findings { padding: 0 1; }
     }
     """
 
@@ -105,7 +99,6 @@ class Builds(TableWorkspace):
             yield SidePane(id="changes")
             yield JobPane(id="build-log")
         yield VariantsPane(id="variants")
-        yield BuildFindings(id="build-findings")
         with Vertical(id="jobs-view"):
             jobs = RecordTable[dict[str, Any]](JOBS, id="jobs", what="jobs", empty=_NO_JOBS)
             yield RecordView("Jobs", jobs)
@@ -116,8 +109,6 @@ class Builds(TableWorkspace):
     """The builds."""
     jobs = getters.query_one("#jobs", RecordTable)
     """All jobs."""
-    findings = getters.query_one(BuildFindings)
-    """What the build found."""
     variants = getters.query_one(VariantsPane)
     """The last sweep."""
 
@@ -146,18 +137,12 @@ class Builds(TableWorkspace):
 
     def update_view(self) -> None:
         self._show_variants()
-        self.findings.look(self.session)
         self._reload()
 
     def on_model_opened(self) -> None:
         """Another model has other builds."""
         if self.shown:
             self.update_view()
-
-    def on_build_finished(self) -> None:
-        """It may have found something."""
-        if self.shown:
-            self.findings.look(self.session)
 
     def on_job_changed(self, message: JobChanged) -> None:
         """Draw a job that runs."""
@@ -317,7 +302,7 @@ class Builds(TableWorkspace):
             self.query_one(SummaryRows).show(self._results[record.id], said)
 
     async def _read_summary(self, record: JobRecord) -> None:
-        self._results[record.id] = await asyncio.to_thread(_result_of, record, BUILD)
+        self._results[record.id] = await asyncio.to_thread(result_of, record, BUILD)
         if record.id == self._wanted and self._alive:
             self._show_summary(record)
 
@@ -339,22 +324,12 @@ class Builds(TableWorkspace):
     async def _compare(self) -> None:
         pair = self._pair()
         if pair is not None:
-            old, new = pair
-            both = await asyncio.to_thread(lambda: [self._side(one) for one in (old, new)])
-            self._compared = both[0], both[1]
+            sides = [await asyncio.to_thread(compared, one, self._records) for one in pair]
+            self._compared = sides[0], sides[1]
         else:
             self._compared = None
         if self._alive:
             self._tell_changes()
-
-    def _side(self, row: BuildRow) -> Compared:
-        from engine import read_result, sqnr_rank
-
-        analysis = self._known(ACCURACY, recipe_of(row.record), row.record)
-        known = () if analysis is None else analysis.layers
-        layers = {one.id: sqnr_rank(one.sqnr) for one in known if not one.inner and one.cumulative}
-        result = read_result(row.id) or row.record.summary or {}
-        return Compared(row.record, result, layers, row.time_ms, row.median_ms)
 
     @on(SidePane.Resized)
     def _tell_changes(self) -> None:
@@ -382,7 +357,7 @@ class Builds(TableWorkspace):
 
     def unavailable_reason(self, method: str) -> str:
         record = self.record if self.is_attached else None
-        if method == "run" and self.view in ("Variants", "Findings"):
+        if method == "run" and self.view == "Variants":
             return self._no_build()
         if method == "refresh":
             return self._no_build()
@@ -433,7 +408,7 @@ class Builds(TableWorkspace):
 
     def action_run(self) -> None:
         """Start the job under the cursor again, as it was; in Variants ask what to vary."""
-        if self.view in ("Variants", "Findings"):
+        if self.view == "Variants":
             now = SweepParams(dict(self.session.recipe), default_axes())
             SWEEP_FORM.ask(self.app, now, then=self._start_sweep)
         elif (record := self.record) is not None:
@@ -509,7 +484,7 @@ class Builds(TableWorkspace):
             session.set_values({name: recipe.get(name) for name in names})
         else:
             await open_recipe(session, self.bridge, recipe)
-        summary = await asyncio.to_thread(_result_of, record, BUILD)
+        summary = await asyncio.to_thread(result_of, record, BUILD)
         if summary is not None:
             events = await asyncio.to_thread(read_events, record.id)
             session.result_found(JobView.of_record(record, events), summary)
@@ -541,23 +516,6 @@ class Builds(TableWorkspace):
             self.post_message(GoTo("layers"))
         elif kind == "command":
             self.workbench.copy(name)
-
-    # -- findings ----------------------------------------------------------------------------------
-
-    @on(BuildFindings.JoinsWanted)
-    def _ask_joins(self, event: BuildFindings.JoinsWanted) -> None:
-        pane = self.findings
-        self.ask(JOINS, ModelTarget(recipe=event.recipe), pane.take_joins, failed=pane.no_joins)
-
-    @on(BuildFindings.Counted)
-    def _tell_findings(self, event: BuildFindings.Counted) -> None:
-        many = "findings" if event.count > 1 else "finding"
-        self.bar.set_note(f"! {event.count} {many}" if event.count else "")
-        if self.shown:
-            self.screen.refresh_bindings()
-
-    def listed_findings(self) -> Sequence[Finding]:
-        return self.findings.chosen()
 
     # -- the log -----------------------------------------------------------------------------------
 
@@ -622,32 +580,13 @@ class Builds(TableWorkspace):
             self.action_save_table()
 
     async def _report(self, record: JobRecord) -> None:
-        """Write what the history knows of a build; what it does not know the report says."""
-        from rknntui.cost_report.build_page import gather, page
-
-        recipe = recipe_of(record)
-
-        async def ask(method: Method[Any, Any], params: Any) -> Any:
-            if isinstance(method, Query):
-                return await self.bridge.call(method, params)
-            return await asyncio.to_thread(self._known, method, recipe, record)
-
-        found = await gather(ask, recipe)
-        text = await asyncio.to_thread(page, found)
-        name = sanitize(str(recipe.get("model")).rsplit("/", 1)[-1], 60)
+        text = await report_of(record, self._records, self.bridge)
+        name = sanitize(str(recipe_of(record).get("model")).rsplit("/", 1)[-1], 60)
         self.workbench.save("Write the report", f"{name}.html", text)
-
-    def _known(self, method: Method[Any, Any], recipe: Values, build: JobRecord) -> Any:
-        """The result of the newest job of a build; None where there is none."""
-        found = (r for r in self._records if r.method == method.name and r.state == "done")
-        own = build if method is BUILD else next((r for r in found if recipe_of(r) == recipe), None)
-        return None if own is None else _result_of(own, method)
 
     def copy_text(self) -> str:
         if self._in_log():
             return self.log_pane.text()
-        if self.view == "Findings":
-            return self.findings.text()
         if self.view == "Builds" and self.screen.focused is not self.builds:
             summary = self._results.get(self._wanted)
             if self._detail == "changes":
@@ -661,14 +600,3 @@ class Builds(TableWorkspace):
             return job_command(SWEEP.name, sweep.params) if sweep is not None else []
         record = self.record
         return job_command(record.method, record.params) if record is not None else []
-
-
-def _result_of(record: JobRecord, method: Method[Any, Any]) -> Any:
-    """The result of a job of the history; None where it is gone, or of another version."""
-    from engine import EngineError, read_result
-
-    try:
-        result = read_result(record.id)
-        return method.read(result) if result is not None else None
-    except EngineError:
-        return None

@@ -320,6 +320,7 @@ class Overview(Workspace):
             for one in mismatches(session)
             if one.kind != "build"  # its step says so
         ]
+        known += session.joins
         order = {"error": 0, "warning": 1, "info": 2}
         own = {(f.code, f.where): f for f in known if f.severity != "info" or f.changes}
         return sorted(own.values(), key=lambda finding: order[finding.severity])
