@@ -330,6 +330,9 @@ class Workbench(QuietCrashApp):
         self.do(read_table(self.bridge, self.session))
 
     def on_model_opened(self) -> None:
+        if other := self.session.claim():
+            text = f"It is also open in another workbench ({other}). Each keeps a draft of its own."
+            self.notify(f"{text} Who saves last wins.", title="Open twice", markup=False)
         self.opener.forget_changes()
         self.background.forget()
         self.show_state()
@@ -584,6 +587,7 @@ class Workbench(QuietCrashApp):
         goes nowhere.
         """
         self.leaving = True
+        self.session.leave()
         self.save_state()
         self.exit(return_code=code)
 

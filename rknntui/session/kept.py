@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from socket import gethostname
 
 from rknntui.keys.actions import key_text
 
@@ -56,13 +59,46 @@ def drafts_folder() -> Path:
 class Drafts:
     """The drafts of this run, and of earlier ones.
 
+    One workbench at a time has a file: another one that opens it keeps its drafts apart.
+
     Args:
         folder: where they are kept for later runs; None keeps them in memory only.
+
+    Attributes:
+        other: who else has the open file; empty where nobody has.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._known: dict[str, Draft | None] = {}
+        self._lock: int | None = None
+        self._claimed = ""
+        self.other = ""
+
+    def claim(self, path: str | None) -> str:
+        """Take a file as the open one (None: none is); who else has it, empty for nobody."""
+        if self._folder is None or path == (self._claimed or None):
+            return self.other
+        if self._lock is not None:
+            os.close(self._lock)
+        self._lock, self._claimed, self.other = None, path or "", ""
+        if path is not None:
+            with contextlib.suppress(OSError):  # a full disk: nobody is told, nothing is lost
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._take(self._file(path, ".lock"))
+        return self.other
+
+    def _take(self, place: Path) -> None:
+        handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.other = os.read(handle, 200).decode("utf-8", "replace") or "another process"
+            os.close(handle)
+            return
+        self._lock = handle
+        os.ftruncate(handle, 0)
+        os.write(handle, f"process {os.getpid()} on {gethostname()}".encode())
 
     def keep(self, draft: Draft) -> None:
         """Keep a draft in the place of an older one of the same file."""
@@ -96,9 +132,10 @@ class Drafts:
 
     # -- disk --------------------------------------------------------------------------------------
 
-    def _file(self, path: str) -> Path:
+    def _file(self, path: str, suffix: str = "") -> Path:
         name = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        return (self._folder or Path()) / f"{name}.json"
+        apart = "-2.json" if self.other and path == self._claimed else ".json"
+        return (self._folder or Path()) / f"{name}{suffix or apart}"
 
     def _write(self, draft: Draft) -> None:
         """Write a draft; one that cannot be written is kept in memory."""
@@ -136,7 +173,10 @@ class Drafts:
         """The draft of an earlier run; None where there is none that this version reads."""
         if self._folder is None:
             return None
-        place = self._file(path)
+        places = [place for place in (self._file(path), self._file(path, "-2.json"))]
+        return next(filter(None, (self._draft_at(place, path) for place in places)), None)
+
+    def _draft_at(self, place: Path, path: str) -> Draft | None:
         try:
             if not place.is_file() or place.stat().st_size > LIMIT:
                 return None

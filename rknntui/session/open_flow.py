@@ -103,6 +103,9 @@ async def restore(session: Session, bridge: Bridge, state: Mapping[str, object])
     view = await bridge.call(OPEN, ModelTarget(path, source=said))
     if kept is not None and view.kind not in BUILT:
         session.path, session.model = path, view
+        left = session.drafts.of(kept.recipe_path or str(kept.recipe["model"]))
+        if left is not None and left.recipe != kept.recipe:  # another workbench saved after it
+            kept = replace(kept, undo=(*kept.undo, left.recipe))
         session.restore_recipe(kept)
         view = replace(view, recipe=None)
     session.model_opened(view, path)

@@ -227,7 +227,7 @@ class Session:
         if file is not None and file == self._file:
             self._read_again(values, path)
             return None
-        self._leave()
+        self.leave()
         self._replace_recipe(values, path)
         draft = self.drafts.of(file)
         if draft is None or draft.recipe == values:
@@ -257,7 +257,13 @@ class Session:
         steps = (tuple(self._undo), tuple(self._redo))
         return Draft(file, self.recipe, self._saved, self.recipe_path, self.built, *steps)
 
-    def _leave(self) -> None:
+    def claim(self) -> str:
+        """Take the open file; who else has it, told once, else empty."""
+        before = self.drafts.other
+        other = self.drafts.claim(self._file)
+        return "" if other == before else other
+
+    def leave(self) -> None:
         """Keep an unsaved recipe before another one takes its place."""
         draft, file = self.draft, self._file
         self.left = draft.path if draft is not None else None
@@ -295,7 +301,7 @@ class Session:
         if path is not None and path == self.recipe_path:
             self._read_again(dict(values), path)
         else:
-            self._leave()
+            self.leave()
             self._replace_recipe(dict(values), path)
 
     def _replace_recipe(self, values: Values, path: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,26 @@ async def test_drafts_on_disk_are_private_few_and_checked() -> None:
         for file in folder.iterdir():
             file.write_text(damaged)
         assert Drafts(folder).of(path) is None
+
+
+async def test_two_workbenches_on_one_recipe_notice_each_other(tmp_path: Path) -> None:
+    folder, path = tmp_path / "drafts", str(tmp_path / "net.onnx")
+
+    def changed(option: str) -> Draft:
+        return Draft(path, {"model": path, option: 3}, {"model": path})
+
+    first, second = Drafts(folder), Drafts(folder)
+    assert first.claim(path) == ""
+    assert f"process {os.getpid()} on " in second.claim(path)
+    first.keep(changed("batch_size"))
+    second.keep(changed("dataset_count"))
+    assert second.claim(None) == "", "another file is open"
+    third = Drafts(folder)
+    assert third.of(path).recipe == changed("batch_size").recipe
+    first.forget(path)
+    assert first.claim(None) == ""
+    last = Drafts(folder)
+    assert last.claim(path) == "", "the first has left it"
+    assert last.of(path).recipe == changed("dataset_count").recipe, "the other's draft is kept"
+    (folder / "not a folder").write_text("x")
+    assert Drafts(folder / "not a folder").claim(path) == "", "nobody can be told"

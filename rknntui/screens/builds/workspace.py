@@ -357,6 +357,8 @@ class Builds(TableWorkspace):
 
     def unavailable_reason(self, method: str) -> str:
         record = self.record if self.is_attached else None
+        if method == "copy_command" and not self.command_line():
+            return "no command does what this job did."
         if method == "run" and self.view == "Variants":
             return self._no_build()
         if method == "refresh":
