@@ -123,7 +123,7 @@ BUILDS = Table("builds", "A build of the history.", (
     SIZED.but(help="Bytes of its container.", from_width=60),
     ESTIMATED_MS.but(help="Time of an inference on the recipe's chip.", from_width=96),
     MEDIAN_MS.but(help="Of an inference on a board, measured.", from_width=96),
-    Column("score", "scored", format=NAME, help="Of labelled samples, simulated.", width=6, from_width=1),
+    Column("score", "scored", NAME, "Of labelled samples, simulated.", width=6, from_width=1),
     Column("note", format=NAME, help="What you wrote about it.", value=known("note"), width=4,
            grow=1, from_width=1),
 ))

@@ -173,7 +173,7 @@ class Drafts:
         """The draft of an earlier run; None where there is none that this version reads."""
         if self._folder is None:
             return None
-        places = [place for place in (self._file(path), self._file(path, "-2.json"))]
+        places = (self._file(path), self._file(path, "-2.json"))
         return next(filter(None, (self._draft_at(place, path) for place in places)), None)
 
     def _draft_at(self, place: Path, path: str) -> Draft | None:

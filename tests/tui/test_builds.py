@@ -19,7 +19,6 @@ from rknntui.screens.builds.comparing import Compared, comparison
 from rknntui.screens.builds.workspace import Builds
 from rknntui.session.builds import build_rows
 from rknntui.session.job_view_model import JobView
-from rknntui.widgets.line_list import SidePane
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, settle, until
@@ -71,7 +70,7 @@ async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> Non
         assert len(keys) <= 3
         await pilot.press(*keys)
         await until(pilot, lambda: "Outputs, dB (simulated)" in screen_text(app), "outputs first")
-        said = app.workspace.query_one("#changes", SidePane).text()
+        said = app.workspace.detail.about.text()
         assert "logits" in said
         assert said.index("Outputs") < said.index("Worst layers") < said.index("Options")
         assert "quantized_method: channel → layer" in said

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from textual import getters, on
 from textual.containers import Vertical
 
-from engine import JobRecord, sanitize, summary_text
+from engine import JobRecord, sanitize
 from engine.wire.build import BUILD, BuildSummary
 from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
 from engine.wire.project_tables import BUILDS, JOBS
@@ -17,24 +17,23 @@ from engine.wire.sweep import SWEEP, Sweep, SweepParams
 from rknntui.bridge import in_background
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import job_command
-from rknntui.links import GoTo, GoToLayer, GoToOption
+from rknntui.links import GoTo
 from rknntui.screens.base.views import LOW, TableWorkspace
-from rknntui.screens.builds.comparing import Compared, comparison
+from rknntui.screens.builds.comparing import comparison
+from rknntui.screens.builds.detail import Detail, summary_lines
 from rknntui.screens.builds.history import compared, report_of, result_of
 from rknntui.screens.builds.variants import SWEEP_FORM, VariantsPane, default_axes
 from rknntui.session.builds import BuildRow, build_rows, job_word, recipe_of
 from rknntui.session.job_view_model import JobView
-from rknntui.widgets.job_pane import JobPane
-from rknntui.widgets.line_list import Rows, SidePane
-from rknntui.widgets.one_line import SearchLine, ViewBar
+from rknntui.widgets.findings import wrapped
+from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import ViewBar
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.summary import SummaryRows
 from rknntui.workspaces import WORKSPACES
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
-    from textual.widget import Widget
     from textual.worker import WorkType
 
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
@@ -67,12 +66,9 @@ class Builds(TableWorkspace):
     }
     DEFAULT_CSS = """
     Builds {
-        & #variants, & #jobs-view { display: none; height: 1fr; }
-        & #builds-view { height: 1fr; }
-        & RecordView { height: 2fr; border-bottom: hkey $panel; }
-        & VariantsPane RecordView { border-bottom: none; }
-        & JobPane, & #summary, & #changes { height: 3fr; display: none; }
-        & #job-log { display: block; }
+        & #variants, & #jobs-view { display: none; }
+        & #lists { height: 1fr; }
+        & #lists RecordView { height: 2fr; border-bottom: hkey $panel; }
     }
     """
 
@@ -80,30 +76,23 @@ class Builds(TableWorkspace):
         super().__init__()
         self._rows: list[BuildRow] = []
         self._records: list[JobRecord] = []
-        self._views: dict[str, JobView] = {}
         self._results: dict[str, BuildSummary | None] = {}
         self._times: dict[str, float | None] = {}
         self._marked = ""
         self._wanted = ""
         self._detail = ""
-        self._compared: tuple[Compared, Compared] | None = None
 
     def compose(self) -> ComposeResult:
         yield ViewBar(tuple(self.PANES))
-        with Vertical(id="builds-view"):
+        with Vertical(id="lists"):
             table = RecordTable[BuildRow](
                 BUILDS, id="builds", what="builds", empty=with_keys(_NO_BUILDS)
             )
-            yield RecordView("Builds (simulated)", table)
-            yield SummaryRows(id="summary")
-            yield SidePane(id="changes")
-            yield JobPane(id="build-log")
-        yield VariantsPane(id="variants")
-        with Vertical(id="jobs-view"):
+            yield RecordView("Builds (simulated)", table, id="builds-view")
             jobs = RecordTable[dict[str, Any]](JOBS, id="jobs", what="jobs", empty=_NO_JOBS)
-            yield RecordView("Jobs", jobs)
-            yield JobPane(id="job-log")
-        yield SearchLine("search the log: Enter keeps the lines, Esc shows all", id="log-search")
+            yield RecordView("Jobs", jobs, id="jobs-view")
+            yield Detail()
+        yield VariantsPane(id="variants")
 
     builds = getters.query_one("#builds", RecordTable)
     """The builds."""
@@ -128,10 +117,8 @@ class Builds(TableWorkspace):
             return None
         return next((one for one in self._records if one.id == chosen["id"]), None)
 
-    @property
-    def log_pane(self) -> JobPane:
-        """The log of the view."""
-        return self.query_one("#job-log" if self.view == "Jobs" else "#build-log", JobPane)
+    detail = getters.query_one(Detail)
+    """What belongs to the row under the cursor."""
 
     # -- the history -------------------------------------------------------------------------------
 
@@ -153,7 +140,7 @@ class Builds(TableWorkspace):
             self._reload()
         record = self.record
         if job is not None and record is not None and record.id == message.job:
-            self._show_log(job)
+            self._show_detail()
         if job is not None and job.method == SWEEP.name and job.running:
             self.variants.set_job(job, None)
 
@@ -212,7 +199,7 @@ class Builds(TableWorkspace):
         self._rows = sorted(rows, key=lambda row: row.state != "running")
         self.builds.set_records(self._rows, keep="id")
         name = sanitize(str(model).rsplit("/", 1)[-1], 60) if model else "all models"
-        self.query_one("#builds-view RecordView", RecordView).set_title(
+        self.query_one("#builds-view", RecordView).set_title(
             f"Builds of {name} (dB simulated, est. estimated)"
         )
         records = [
@@ -255,56 +242,24 @@ class Builds(TableWorkspace):
         """What belongs to the row: the log while it runs or where it failed, else the summary."""
         record = self.record
         self._wanted = record.id if record is not None else ""
+        kind = self._detail if self.view == "Builds" else "log"
         if self.view == "Builds":
-            kind = self._detail or "summary"
-            if kind != "changes" and (record is None or record.state != "done"):
-                kind = "log"
-            for name in ("summary", "changes", "build-log"):
-                self.query_one(f"#{name}").display = name.endswith(kind)
             whole = kind == "changes" and self.app.size.height < LOW
-            self.query_one("#builds-view RecordView").display = not whole
-            if record is not None and kind == "summary":
-                self._show_summary(record)
-            if kind == "changes":
-                self._look("compare", self._compare)
-        if record is None:
-            self.log_pane.set_job(None)
-            return
-        live = self.session.jobs.get(record.id)
-        if live is not None and (live.stages or live.running):
-            self._show_log(live)
-        elif record.id in self._views:
-            self._show_log(self._views[record.id])
+            self.query_one("#builds-view").display = not whole
+        if kind == "changes":
+            self._look("about", self._compare)
+        elif record is None or record.state != "done" or kind == "log":
+            live = self.session.jobs.get(record.id) if record is not None else None
+            self.detail.show_log(record, live)
         else:
-            self._look("events", partial(self._read_events, record))
+            self._look("about", partial(self._summary, record))
 
-    def _show_log(self, job: JobView) -> None:
-        self.log_pane.set_job(job)
-
-    async def _read_events(self, record: JobRecord) -> None:
-        from engine import EngineError, read_events
-
-        try:
-            events = await asyncio.to_thread(read_events, record.id)
-        except EngineError:  # removed from the history meanwhile
-            events = []
-        view = JobView.of_record(record, events)
-        if record.state != "running":
-            self._views[record.id] = view
-        if record.id == self._wanted and self._alive:
-            self._show_log(view)
-
-    def _show_summary(self, record: JobRecord) -> None:
+    async def _summary(self, record: JobRecord) -> None:
         if record.id not in self._results:
-            self._look("summary", partial(self._read_summary, record))
-        elif self.row is not None:
+            self._results[record.id] = await asyncio.to_thread(result_of, record, BUILD)
+        if record.id == self._wanted and self._alive and self.row is not None:
             said = [f"Changed: {self.row.changes}", *filter(None, [self.row.note])]
-            self.query_one(SummaryRows).show(self._results[record.id], said)
-
-    async def _read_summary(self, record: JobRecord) -> None:
-        self._results[record.id] = await asyncio.to_thread(result_of, record, BUILD)
-        if record.id == self._wanted and self._alive:
-            self._show_summary(record)
+            self.detail.show_lines(partial(summary_lines, self._results[record.id], said))
 
     # -- comparing ---------------------------------------------------------------------------------
 
@@ -322,22 +277,13 @@ class Builds(TableWorkspace):
         return (other, row) if other.started <= row.started else (row, other)
 
     async def _compare(self) -> None:
-        pair = self._pair()
-        if pair is not None:
-            sides = [await asyncio.to_thread(compared, one, self._records) for one in pair]
-            self._compared = sides[0], sides[1]
-        else:
-            self._compared = None
-        if self._alive:
-            self._tell_changes()
-
-    @on(SidePane.Resized)
-    def _tell_changes(self) -> None:
-        pane = self.query_one("#changes", SidePane)
-        if self._compared is None:
-            pane.set_lines([[(self._why_not(), "dim")]])
-        else:
-            pane.set_lines(comparison(*self._compared, max(30, pane.size.width - 2)))
+        pair, wanted = self._pair(), self._wanted
+        if pair is None:
+            self.detail.show_lines(partial(wrapped, self._why_not(), style="dim"))
+            return
+        sides = [await asyncio.to_thread(compared, one, self._records) for one in pair]
+        if wanted == self._wanted and self._detail == "changes" and self._alive:
+            self.detail.show_lines(partial(comparison, sides[0], sides[1]))
 
     def _why_not(self) -> str:
         row = self.row
@@ -348,10 +294,10 @@ class Builds(TableWorkspace):
     # -- views -------------------------------------------------------------------------------------
 
     def pane_shown(self, view: str) -> None:
+        self.query_one("#lists").display = view != "Variants"
         self._show_detail()
-        focus: Widget = self.query_one(f"#{self.PANES[view]}")
         tables = {"Builds": self.builds, "Jobs": self.jobs, "Variants": self.variants.table}
-        tables.get(view, focus).focus()
+        tables[view].focus()
 
     # -- actions -----------------------------------------------------------------------------------
 
@@ -372,7 +318,7 @@ class Builds(TableWorkspace):
         if method == "mark":
             done = record is not None and record.state == "done"
             return "" if done else "only a finished build can be marked."
-        if method == "filter" and self._in_log():
+        if method == "filter" and self.is_attached and self.detail.in_log:
             return ""
         if method == "export" and self.view == "Builds":
             done = record is not None and record.state == "done"
@@ -401,9 +347,9 @@ class Builds(TableWorkspace):
             self._detail = ""
             self._show_detail()
             self.builds.focus()
-        elif self.log_pane.found is not None:
-            self.log_pane.show_found(None)
-        elif self._in_log():
+        elif self.detail.log_pane.found is not None:
+            self.detail.log_pane.show_found(None)
+        elif self.detail.in_log:
             (self.jobs if self.view == "Jobs" else self.builds).focus()
         elif self._live_job() is not None:
             self.action_stop()
@@ -440,7 +386,7 @@ class Builds(TableWorkspace):
             self.bar.choose("Builds")
         self._detail = "" if self._detail == "changes" else "changes"
         self._show_detail()
-        self.query_one("#changes" if self._detail else "#builds").focus()
+        (self.detail.about if self._detail else self.builds).focus()
 
     def action_detail(self) -> None:
         """Show the log of a build in the place of its summary, and back."""
@@ -497,7 +443,7 @@ class Builds(TableWorkspace):
 
     @on(Rows.Chosen, "#jobs")
     def _to_log(self) -> None:
-        self.log_pane.focus()
+        self.detail.log_pane.focus()
 
     @on(Rows.Chosen, "#compared")
     def _take_values(self) -> None:
@@ -507,56 +453,22 @@ class Builds(TableWorkspace):
             keys = with_keys("{app.undo} undoes it, {app.build} builds.")
             self.notify(f"Applied to the recipe: {record['title']}. {keys}", markup=False)
 
-    @on(Rows.Chosen, "#summary")
-    def _summary_chosen(self) -> None:
-        kind, name = self.query_one(SummaryRows).target or ("", "")
-        if kind == "layer":
-            self.post_message(GoToLayer(name))
-        elif kind == "option":
-            self.post_message(GoToOption(name))
-        elif kind == "view":
-            self.post_message(GoTo("layers"))
-        elif kind == "command":
-            self.workbench.copy(name)
-
     # -- the log -----------------------------------------------------------------------------------
-
-    def _in_log(self) -> bool:
-        focused = self.screen.focused if self.is_attached else None
-        return isinstance(focused, JobPane) or self.query_one("#log-search").has_class("-open")
 
     def action_filter(self) -> None:
         """Open the line that searches the log, where it has the focus, else the table's filter."""
-        if self._in_log():
-            self.query_one("#log-search", SearchLine).open()
+        if self.detail.in_log:
+            self.detail.search()
         else:
             super().action_filter()
 
-    @on(SearchLine.Typed, "#log-search")
-    def _search_log(self, event: SearchLine.Typed) -> None:
-        pane, record = self.log_pane, self.record
-        if event.done:
-            pane.focus()
-        if record is None or not event.text:
-            pane.show_found(None)
-        elif pane.words != event.text:
-            self._look("find", partial(self._find, record.id, event.text))
-
-    async def _find(self, job: str, words: str) -> None:
-        from engine import find_log
-
-        await asyncio.sleep(0.15)  # the user types on
-        lines, total = await asyncio.to_thread(find_log, job, words)
-        if self._alive and job == self._wanted:
-            self.log_pane.show_found(lines, total, words)
-
     def action_next_match(self) -> None:
         """Go to the next line that was found."""
-        self.log_pane.action_move(1)
+        self.detail.log_pane.action_move(1)
 
     def action_previous_match(self) -> None:
         """Go to the line before that was found."""
-        self.log_pane.action_move(-1)
+        self.detail.log_pane.action_move(-1)
 
     def action_log(self) -> None:
         """Read what libraries wrote while the job ran."""
@@ -575,7 +487,7 @@ class Builds(TableWorkspace):
         """Write what is shown: the report of a build, the log of a job, a table."""
         record = self.record
         if self.view == "Jobs" and record is not None:
-            self.workbench.save("Write the log", "job.log", self.log_pane.text())
+            self.workbench.save("Write the log", "job.log", self.detail.log_pane.text())
         elif self.view == "Builds" and record is not None:
             self.workbench.do(self._report(record))
         else:
@@ -587,13 +499,10 @@ class Builds(TableWorkspace):
         self.workbench.save("Write the report", f"{name}.html", text)
 
     def copy_text(self) -> str:
-        if self._in_log():
-            return self.log_pane.text()
-        if self.view == "Builds" and self.screen.focused is not self.builds:
-            summary = self._results.get(self._wanted)
-            if self._detail == "changes":
-                return self.query_one("#changes", SidePane).text()
-            return summary_text(summary) if summary is not None else ""
+        if self.detail.in_log:
+            return self.detail.log_pane.text()
+        if self.detail.about.has_focus:
+            return self.detail.about.text()
         return self.record_text()
 
     def command_line(self) -> list[str]:

@@ -1,0 +1,132 @@
+"""What belongs to the job under the cursor: lines about it, or its log with a search in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual import getters, on
+from textual.containers import Vertical
+
+from engine import summary_text
+from rknntui.session.job_view_model import JobView
+from rknntui.widgets.findings import wrapped
+from rknntui.widgets.job_pane import JobPane
+from rknntui.widgets.line_list import SidePane
+from rknntui.widgets.one_line import SearchLine
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.worker import WorkType
+
+    from engine import JobRecord
+    from engine.wire.build import BuildSummary
+    from rknntui.widgets.strips import Line
+
+
+class Detail(Vertical):
+    """Lines or a log; the log is read when it is shown."""
+
+    DEFAULT_CSS = """
+    Detail { height: 3fr; }
+    Detail > SidePane, Detail > JobPane { height: 1fr; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="detail")
+        self._views: dict[str, JobView] = {}
+        self._job = ""
+        self._lines: Callable[[int], list[Line]] = lambda _: []
+
+    def compose(self) -> ComposeResult:
+        yield SidePane(id="about")
+        yield JobPane(id="log")
+        yield SearchLine("search the log: Enter keeps the lines, Esc shows all")
+
+    about = getters.query_one("#about", SidePane)
+    """The lines."""
+    log_pane = getters.query_one("#log", JobPane)
+    """The log."""
+
+    @property
+    def in_log(self) -> bool:
+        """Whether keys are the log's."""
+        return self.log_pane.has_focus or self.query_one(SearchLine).has_class("-open")
+
+    def show_lines(self, lines: Callable[[int], list[Line]]) -> None:
+        """Show lines that are wrapped to a width."""
+        self._lines = lines
+        self._show(log=False)
+        self._lay_out()
+
+    def show_log(self, record: JobRecord | None, live: JobView | None) -> None:
+        """Show the log of a job: of one of this run as it is known, else as its record has it."""
+        self._job = record.id if record is not None else ""
+        self._show(log=True)
+        if record is None:
+            self.log_pane.set_job(None)
+        elif live is not None and (live.stages or live.running):
+            self.log_pane.set_job(live)
+        elif record.id in self._views:
+            self.log_pane.set_job(self._views[record.id])
+        else:
+            self._look(partial(self._read, record))
+
+    def _show(self, *, log: bool) -> None:
+        self.about.display, self.log_pane.display = not log, log
+
+    def _look(self, work: WorkType[None]) -> None:
+        self.run_worker(work, group="detail", exclusive=True)
+
+    @on(SidePane.Resized)
+    def _lay_out(self) -> None:
+        self.about.set_lines(self._lines(max(30, self.about.size.width - 2)))
+
+    async def _read(self, record: JobRecord) -> None:
+        from engine import EngineError, read_events
+
+        try:
+            events = await asyncio.to_thread(read_events, record.id)
+        except EngineError:  # removed from the history meanwhile
+            events = []
+        view = JobView.of_record(record, events)
+        if record.state != "running":
+            self._views[record.id] = view
+        if record.id == self._job and self.is_attached:
+            self.log_pane.set_job(view)
+
+    # -- search ------------------------------------------------------------------------------------
+
+    def search(self) -> None:
+        """Open the line that searches the log."""
+        self.query_one(SearchLine).open()
+
+    @on(SearchLine.Typed)
+    def _typed(self, event: SearchLine.Typed) -> None:
+        event.stop()
+        if event.done:
+            self.log_pane.focus()
+        if not event.text:
+            self.log_pane.show_found(None)
+        elif self.log_pane.words != event.text:
+            self._look(partial(self._find, self._job, event.text))
+
+    async def _find(self, job: str, words: str) -> None:
+        from engine import find_log
+
+        await asyncio.sleep(0.15)  # the user types on
+        lines, total = await asyncio.to_thread(find_log, job, words)
+        if job == self._job and self.is_attached:
+            self.log_pane.show_found(lines, total, words)
+
+
+def summary_lines(summary: BuildSummary | None, said: list[str], width: int) -> list[Line]:
+    """What was said of a build, then its summary."""
+    lines = [line for text in said for line in wrapped(text, width, "")]
+    text = "The summary of this build is gone." if summary is None else summary_text(summary)
+    for row in ["", *text.splitlines()]:
+        style = "head" if row[:1].strip() else ""
+        lines += [[(row, style)]] if len(row) <= width else wrapped(row.strip(), width, "", "   ")
+    return lines
