@@ -489,8 +489,8 @@ LAYER_SETS = {
     "All": _view(
         "layers-all",
         "A layer, and the first figures of all that is known of it.",
-        "mark number name op@110 wanted sqnr isolated_sqnr@100 gain_db@90 promote_ms@1 time_ms "
-        "placement@100 total_cycles@110 compiled_total_cycles@120 microseconds between_db@130 "
+        "mark number name op@110 wanted sqnr isolated_sqnr@100 gain_db@1 promote_ms@1 time_ms@1 "
+        "placement@100 total_cycles@110 compiled_total_cycles@90 microseconds@1 between_db@130 "
         "bound@140 traffic@150 minimum@170 maximum@170 saturation@160 source@200",
     ),
 }

@@ -203,7 +203,10 @@ class RequestDialog(Dialog):
         ask_user(self.app, PathPicker(param.label, start, folders=folders, new=new), chosen)
 
     def action_accept(self) -> None:
-        """Go on where every text is a value."""
+        """Go on where every text is a value, once what was typed before is in its field."""
+        (self.focused or self).call_later(self._accept)
+
+    def _accept(self) -> None:
         try:
             for name, param in self._params.items():
                 secret = param.flag.kind == "secret"

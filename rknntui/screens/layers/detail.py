@@ -22,7 +22,7 @@ from engine.wire.formats import (
     PERCENT,
 )
 from engine.wire.model import LayerSpread
-from engine.wire.table import LOW_DB, SIMILARITY
+from engine.wire.table import LOW_DB
 from rknntui.widgets.charts import Histogram, HistogramChart, bars
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.records import name_text
@@ -147,11 +147,10 @@ def _choice_texts(choice: LayerRow, record: Mapping[str, Any]) -> list[str]:
     parts = []
     if choice.time_ms is not None:
         text = f"est. {MILLISECONDS.text(choice.time_ms)} ms on {choice.target}"
-        if choice.promote_ms is not None and choice.promote_bytes is not None:
-            more = (
-                f"{ADDED_MS.text(choice.promote_ms)} ms, {ADDED_BYTES.text(choice.promote_bytes)}"
-            )
-            text += f", promoted {more}"
+        promoted = record.get("promote_ms")
+        if promoted is not None and choice.promote_bytes is not None:
+            text += f", promoted {ADDED_MS.text(promoted)} ms"
+            text += f", {ADDED_BYTES.text(choice.promote_bytes)}"
         parts.append(text)
     parts.append(f"can be {', '.join(choice.choices)}")
     if choice.observed_minimum is not None and choice.observed_maximum is not None:
@@ -178,20 +177,10 @@ def _ranked(row: LayerFigures) -> str:
     error, parts = row.error, []
     if error is None:
         return ""
-    if error.cumulative is not None:
-        parts.append(f"SQNR {decibel_text(error.sqnr, unit=True)}")
     if error.isolated is not None:
         parts.append(f"isolated {decibel_text(error.isolated_sqnr, unit=True)}")
-    parts += [
-        f"{word} cosine {SIMILARITY.text(distance.cosine)}"
-        for distance, word in ((error.cumulative, "cumulative"), (error.isolated, "isolated"))
-        if distance is not None and distance.cosine is not None
-    ]
     if error.added_share is not None:
         parts.append(f"{PERCENT.text(error.added_share)} % of the error is introduced here")
-    lost = error.saturation
-    if lost is not None and (lost.low or lost.high):
-        parts.append(f"{PERCENT.text(lost.low)} % clipped below, {PERCENT.text(lost.high)} % above")
     if error.output_impact is not None:
         parts.append(f"output impact {PERCENT.text(error.output_impact)} %")
     if row.rounding is not None:

@@ -193,6 +193,8 @@ def _worth(row: LayerFigures) -> tuple[float, float, int]:
 def set_text(session: Session, view: str) -> str:
     """What the columns of a view are of, or which key fills them."""
     layers, chip = session.layers, sanitize(session.chip, 40)
+    if not chip and view in ("Cost", "Compiled"):
+        return with_keys("the target has no chip ({app.target} chooses one)")
     if view == "Quality":
         lacks = [] if layers.of("error") else ["isolated errors and clipping"]
         lacks += [] if layers.of("proposed") else ["gains"]
