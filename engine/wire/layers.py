@@ -458,8 +458,8 @@ LAYER_SETS = {
         "A layer of a build, its error (simulated), and what promoting it gains and costs.",
         "mark number name op@96 wanted built@92 sqnr isolated_sqnr@1 gain_db@1 promote_ms@1 "
         "gain_per_ms@110 saturation@84 minimum@120 maximum@120 added_share@130 output_impact@100 "
-        "rounding@140 cosine@160 isolated_cosine@170 source@180 tensor@210 observed_minimum@220 "
-        "observed_maximum@220 promote_bytes@230",
+        "rounding@140 integer@150 cosine@160 isolated_cosine@170 why_float@180 source@190 "
+        "tensor@210 observed_minimum@220 observed_maximum@220 promote_bytes@230",
         "choice",
     ),
     "Cost": _view(
@@ -530,9 +530,4 @@ ROOFLINE = _view(
     "roofline",
     "A layer under the roof of a chip (estimated).",
     "number name intensity gops of_roof time_ms bound",
-)
-KERNELS = _view(
-    "kernels",
-    "A quantized layer, and how it runs in the simulator.",
-    "name op integer kernel@90 why_float",
 )

@@ -87,16 +87,12 @@ class KnownLayers:
             chip: whose compilation is shown.
         """
         from engine.wire.compile import CompiledModels
-        from engine.wire.hybrid import Proposal
-        from engine.wire.layers import by_layer, layer_rows
+        from engine.wire.layers import layer_rows
 
         source = _FILLED_BY.get(method, "")
         if isinstance(result, CompiledModels):
             found = [one for one in result.chips if one.chip == chip]
             self.fill(source, layer_rows(found[0]) if found else ())
-        elif isinstance(result, Proposal):  # what a layer gains alone counts, where it is known
-            known = (layer_rows(result), self.of(source))
-            self.fill(source, by_layer(*(known if result.gains else reversed(known))))
         elif source:
             self.fill(source, layer_rows(result))
 

@@ -140,7 +140,8 @@ async def find_results(session: Session, built: Values | None = None) -> None:
     for method in RESULTS:
         recipe = session.built or built or session.recipe
         fitting = (r for r in records if r.method == method and r.state == "done")
-        record = next((r for r in fitting if _is_of(r.params, recipe)), None)
+        whole = (r for r in fitting if method != "hybrid.propose" or r.params.get("gains"))
+        record = next((r for r in whole if _is_of(r.params, recipe)), None)
         if record is None:
             continue
         with contextlib.suppress(EngineError):  # removed from the history meanwhile, or damaged

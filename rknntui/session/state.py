@@ -464,6 +464,8 @@ class Session:
 
         if not self.is_ours(job) or job.method not in RESULTS:
             return False
+        if job.method == "hybrid.propose" and not job.params.get("gains"):
+            return False  # of the layers that the user asked for, not of all
         self.last[job.method] = (job, result)
         if isinstance(result, CompiledModels):
             self.compilations |= {row.chip: row for row in result.chips}

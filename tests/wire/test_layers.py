@@ -16,7 +16,6 @@ from engine.wire.formats import ABSENT
 from engine.wire.layers import (
     BOARD,
     COST,
-    KERNELS,
     LAYERS,
     OFF_NPU,
     QUALITY,
@@ -165,7 +164,10 @@ def test_kernels_and_checks_are_layers_too() -> None:
         LayerCoverage("a", "Conv", True, "QLinearConv"),
         LayerCoverage("b", "Tan", False, "", "x"),
     )
-    texts = [[c.show(row) for c in KERNELS.columns] for row in layers_of("kernel", kernels)]
+    texts = [
+        [LAYERS.column(key).show(row) for key in ("name", "op", "integer", "kernel", "why_float")]
+        for row in layers_of("kernel", kernels)
+    ]
     assert texts == [
         ["a", "Conv", "✓ integer", "QLinearConv", ABSENT],
         ["b", "Tan", "! float", "", "x"],
