@@ -9,12 +9,14 @@ import pytest
 
 from engine.wire.accuracy import RoundedLayer, RoundingSensitivity
 from engine.wire.layers import COMPARE, layer_rows, layers_of
-from engine.wire.model import LayerSpread, TensorRange
+from engine.wire.model import LayerSpread, Saturation, TensorRange
 from rknntui.app import Workbench
 from rknntui.links import GoToLayer
 from rknntui.screens.bench.words import compared_lines
 from rknntui.screens.layers.curve import CURVES, NetworkCurve
 from rknntui.screens.layers.detail import LayerDetail, clipped
+from rknntui.screens.layers.detail import LayerDetail
+from rknntui.screens.result.words import compared_lines
 from rknntui.widgets.charts import Histogram, bars, rebinned
 from tests.tui.board_answers import comparison
 from tests.tui.conftest import screen_text, until
@@ -112,10 +114,12 @@ async def test_the_detail_asks_once_and_draws_what_it_gets() -> None:
         await pilot.pause()
         assert [m.tensor for m in app.heard(LayerDetail.Wanted)] == ["t_out"]
         spread = replace(spread_of(1.0), tensor="t_out", channels=(1.0, 0.01, 0.9))
+        spread = replace(spread, saturation=Saturation(0.1, 0.2))
         pane.take(spread)
         await pilot.pause()
         assert "reference" in pane.text()
         assert "1 of 3 channels use less than" in " ".join(pane.text().split())
+        assert "! 30.00 % of its values are clipped" in pane.text()
         assert "✗ not applied: why not" in pane.text()
         pane.read()
         await pilot.pause()
@@ -159,12 +163,6 @@ def spread_of(high: float | None) -> LayerSpread:
     quant = TensorRange("int8", (0.1,), (0,), None, (0.0,), reach)
     ends = (0.0, 10.0, (10,) * 10, (10,) * 10, (0.0, 10.0))
     return LayerSpread("t", "n", "Conv", 1, *ends, quant, None, 30.0, 0.99)
-
-
-def test_clipped_values_are_those_outside_the_range_of_the_integers() -> None:
-    assert clipped(spread_of(10.0)) == 0
-    assert clipped(spread_of(5.0)) == pytest.approx(0.3)
-    assert clipped(spread_of(None)) is None
 
 
 def test_a_comparison_says_what_other_roundings_do() -> None:

@@ -58,19 +58,9 @@ def held(layer: LayerSpread) -> tuple[float, float] | None:
 
 
 def clipped(layer: LayerSpread) -> float | None:
-    """Share of the reference values outside the integer range, from the histogram (0..1)."""
-    reach, counts = held(layer), layer.golden
-    if reach is None or not sum(counts):
-        return None
-    low, high = reach
-    step = (layer.high - layer.low) / len(counts)
-    slack = step  # a bin that holds the limit counts as inside
-    outside = 0
-    for index, count in enumerate(counts):
-        left = layer.low + index * step
-        if left + step < low - slack or left > high + slack:
-            outside += count
-    return outside / sum(counts)
+    """Share of the reference values that the integers cannot hold (0..1); None in float."""
+    lost = layer.saturation
+    return None if lost is None else lost.low + lost.high
 
 
 def reasons(row: LayerFigures | None, spread: LayerSpread) -> list[str]:
@@ -203,7 +193,7 @@ def _measured(layer: LayerSpread) -> str:
         parts.append(f"integer range {FIGURE.text(reach[0])} to {FIGURE.text(reach[1])}")
     share = clipped(layer)
     if share is not None:
-        parts.append(f"about {PERCENT.text(share)} % of them clipped" if share else "no clipping")
+        parts.append(f"{PERCENT.text(share)} % of them clipped" if share else "no clipping")
     return " · ".join(parts)
 
 
