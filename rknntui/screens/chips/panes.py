@@ -353,8 +353,11 @@ class ChipViews(Views):
         lines: list[Line] = []
         if row is not None and row.reaches and listed.found is not None:
             lines += words.goal_lines(row, listed.found.fps_asked, listed.ways.get(chip), width)
-        lines += words.compile_lines(shown.targets, shown.toolkits, chip, shown.compiled, width)
-        lines += words.chip_lines(row, width)
+        made = words.compile_lines(shown.targets, shown.toolkits, chip, shown.compiled, width)
+        parts = [made, words.chip_lines(row, width)]
+        if chip not in shown.compiled and made[:1] and made[0][0][1] != "bad":
+            parts.reverse()  # what could be done stands below what is known
+        lines += parts[0] + parts[1]
         estimate = shown.answers.estimate(chip, shown.want.scenario)
         lines += words.limit_lines(estimate, width)
         return lines + words.facts_lines(shown.targets.facts.get(chip), width)
