@@ -18,6 +18,7 @@ from engine.wire.formats import (
     SIZE,
     Format,
     range_of,
+    state_of,
 )
 from engine.wire.table import (
     BATCH,
@@ -45,6 +46,7 @@ from engine.wire.table import (
     Column,
     Meaning,
     Table,
+    accent,
     change_style,
     known,
     place_style,
@@ -125,6 +127,14 @@ def problem_lines(chips: Iterable[ChipEstimate]) -> list[str]:
     return [f"{', '.join(names)}: {sanitize(text)}" for text, names in chips_of.items()]
 
 
+_REACHES: dict[str, tuple[str, Meaning]] = {
+    "yes": ("✓", "good"),
+    "maybe": ("~", "warn"),
+    "no": ("✗", "bad"),
+}
+"""Whether a chip does the frames a second that were asked for -> sign and meaning."""
+
+
 # fmt: off
 CHIPS = Table("chips", "A chip, and what the model costs on it (estimated).", (
     MARK.but(name="compared"),
@@ -137,8 +147,15 @@ CHIPS = Table("chips", "A chip, and what the model costs on it (estimated).", (
            style=change_style(more_is_better=True), from_width=1, only="screen"),
     Column("memory_change", "memory Δ", CHANGE, "The memory against the recipe as it is.", None,
            style=change_style(more_is_better=False), from_width=100, only="screen"),
-    Column("reaches", help="Whether it does the frames a second that you asked for.",
-           value=known("reaches"), from_width=1),
+    Column("reaches", format=state_of(lambda word: _REACHES[word][0]), value=known("reaches"),
+           help="Whether it does the frames a second that you asked for.",
+           style=lambda word: _REACHES[word][1] if word else "", from_width=1),
+    Column("target", name="target", value=None, width=1, style=accent, only="screen",
+           help="The chip that the recipe is for."),
+    Column("way", "to reach it", NAME, "What brings it nearer to them, the cheapest that does "
+           "first.", None, width=14, grow=1, from_width=1, only="screen"),
+    Column("then", "then FPS", RATE, "Frames a second with that.", None, from_width=1,
+           only="screen"),
     TIME_MS.but(help="Time of an inference.", value="time_ms.value"),
     Column("time_range", "90 % of time", range_of(MILLISECONDS),
            "Nine in ten times lie in this interval.", lambda chip: _ends(chip.time_ms),

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.wire.build_tables import COMPILED
+from engine.wire.build_tables import AGREEMENT, COMPILED
 from engine.wire.compile import Compiled
 from engine.wire.cost import COST_CALIBRATE, CalibrateParams
 from engine.wire.cost_tables import ADVICE, CHIPS
-from engine.wire.formats import FACTOR, MILLISECONDS, NAME, NEARLY_ALL, RATE
-from engine.wire.table import Column, Record, Table, accent, since
+from engine.wire.formats import FACTOR, MILLISECONDS
+from engine.wire.table import Column, Record, Table, since
 from rknntui.widgets.job_pane import WithJob
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -21,26 +21,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from engine.wire.cost import AdviceAnswer, Calibrated, ChipEstimate, Estimates, LayerCost
-    from engine.wire.table import Meaning
     from rknntui.screens.base.workspace import Workspace
     from rknntui.screens.chips.compiling import Targets
     from rknntui.screens.chips.estimates import Way
     from rknntui.screens.chips.toolkits import KnownToolkits
-
-_REACHES: Mapping[str | None, tuple[str, Meaning]] = {
-    "yes": ("✓", "good"),
-    "maybe": ("~", "warn"),
-    "no": ("✗", "bad"),
-}
-
-
-def reach_sign(reaches: str) -> tuple[str, Meaning]:
-    """Sign and meaning of whether a chip does the frames a second that are to be reached."""
-    return _REACHES.get(reaches, ("", ""))
-
-
-def _reach_style(sign: str | None) -> Meaning:
-    return next((style for known, style in _REACHES.values() if known == sign), "")
 
 
 def _equal(compiled: Compiled) -> float | None:
@@ -54,26 +38,26 @@ def _columns() -> tuple[Column, ...]:
     column = CHIPS.column
     return (
         column("mark"),
-        Column("target", name="target", width=1, style=accent, value=None),
+        column("target"),
         column("chip"),
         column("fps"),
-        Column("reach", name="reaches", width=1, style=_reach_style, value=None, from_width=1),
+        column("reaches"),
         column("fps_range").but(from_width=1),
         column("fps_change"),
         column("time_ms").but(from_width=72),
         column("total_bytes").but(from_width=104),
         column("memory_change").but(from_width=128),
         column("npu_layers").but(from_width=140),
-        column("cpu_layers").but(heading="CPU"),
+        column("cpu_layers"),
         column("refused_layers").but(from_width=1),
         column("dtype").but(from_width=124),
         column("basis").but(from_width=72),
         COMPILED.column("state").but(from_width=1),
         *(COMPILED.column(key).but(from_width=width) for key, width in made.items()),
         COMPILED.column("total_cycles").but(key="compiled_cycles", from_width=120),
-        Column("agrees", "equal %", NEARLY_ALL, value=None, from_width=120),
-        Column("way", "to reach it", NAME, width=14, grow=1, value=None, from_width=1),
-        Column("then", "then FPS", RATE, value=None, from_width=1),
+        AGREEMENT.column("equal").but(from_width=120),
+        column("way"),
+        column("then"),
     )
 
 
@@ -150,14 +134,13 @@ class ChipsPane(WithJob):
             "refused_layers": record.get("refused_layers") or None,
             "mark": "●" if name in listed.targets.marked else " ",
             "target": "◆" if name == listed.target else " ",
-            "reach": reach_sign(row.reaches)[0] or None if row is not None else None,
             "fps_change": since(_fps(row), _fps(old)),
             "memory_change": since(_memory(row), _memory(old)),
             "state": states.get(name),
             "size": made.get("size"),
             "toolkit": listed.toolkits.text_for(facts.generation, named) if facts else None,
             "compiled_cycles": made.get("total_cycles"),
-            "agrees": None if compiled is None else _equal(compiled),
+            "equal": None if compiled is None else _equal(compiled),
             "way": ways[0].what if ways else "no tip saves time" if ways == [] else None,
             "then": ways[0].fps if ways else None,
         }

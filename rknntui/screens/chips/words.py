@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING
 
 from engine import sanitize
 from engine.wire.cost import WhatIf
-from engine.wire.cost_tables import BASIS, CHIP_FIGURES
+from engine.wire.cost_tables import BASIS, CHIP_FIGURES, CHIPS
 from engine.wire.flags import words_of
-from engine.wire.formats import CHANGE, DURATION, MILLISECONDS, PROGRESS, RATE, SIZE, range_of
+from engine.wire.formats import (
+    CHANGE,
+    DURATION,
+    MILLISECONDS,
+    PERCENT,
+    PROGRESS,
+    RATE,
+    SIZE,
+    range_of,
+)
 from engine.wire.table import since
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.keys.commandline import command_for
@@ -18,7 +27,6 @@ from rknntui.screens.chips.code import chip_of, project_command
 from rknntui.screens.chips.compiling import compile_command, compiled_lines, error_lines
 from rknntui.screens.chips.estimates import AS_IS, scenario_words
 from rknntui.screens.chips.exports import export_command
-from rknntui.screens.chips.listing import reach_sign
 from rknntui.screens.chips.toolkits import NO_TOOLKIT
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap
@@ -145,13 +153,14 @@ def advice_lines(record: Record | None, chip: ChipEstimate | None, width: int) -
 
 def goal_lines(chip: ChipEstimate, goal: float, ways: list[Way] | None, width: int) -> list[Line]:
     """Whether a chip reaches the frames a second, and what would bring it there."""
-    sign, style = reach_sign(chip.reaches)
+    column = CHIPS.column("reaches")
+    style = column.style(chip.reaches) if column.style is not None else ""
     says = {
         "yes": "also at the low end of its interval",
         "maybe": "its interval leaves it open",
         "no": "not even at the high end of its interval",
     }[chip.reaches]
-    lines = _told(f"{sign} {goal:g} FPS on {chip.chip}: {says}.", width, style)
+    lines = _told(f"{column.show(chip)}: {goal:g} FPS on {chip.chip}, {says}.", width, style)
     if chip.reaches == "yes":
         return lines
     if ways is None:
@@ -175,9 +184,9 @@ def limit_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     for row in chip.layers:
         bounds[row.bound] = bounds.get(row.bound, 0.0) + row.time_ms
     most = sorted(bounds.items(), key=lambda pair: -pair[1])
-    shares = ", ".join(f"{name} {share / whole:.0%}" for name, share in most if share > 0)
+    shares = ", ".join(f"{name} {PERCENT.text(share / whole)} %" for name, share in most if share)
     longest = sorted(chip.layers, key=lambda row: -row.time_ms)[:_LONGEST]
-    names = ", ".join(f"{row.id} {row.time_ms / whole:.0%}" for row in longest)
+    names = ", ".join(f"{row.id} {PERCENT.text(row.time_ms / whole)} %" for row in longest)
     lines = _told(f"limited by (estimated): {shares} · longest: {names}", width, "")
     for row in chip.layers:
         if row.reason and row.target != "NPU":

@@ -276,7 +276,7 @@ class Chips(TableWorkspace):
         self._chip = self.views.chips.chip or self._chip
         target = self.session.chip
         if not target or self._chip == target:
-            self.post_message(GoToLayer(self.session.layers.cursor))
+            self.post_message(GoToLayer(self.session.layers.cursor, "cost"))
         else:
             self.targets.marked.setdefault(target)
             self.views.bar.choose("Compare")
@@ -284,7 +284,7 @@ class Chips(TableWorkspace):
     @on(Rows.Chosen, "#roof-layers, #compared-chips, #advice-table")
     def _open_layer(self) -> None:
         if layer := self.views.layer_id:
-            self.post_message(GoToLayer(layer))
+            self.post_message(GoToLayer(layer, "cost"))
 
     @on(Rows.Chosen, "#export-forms, #toolkits")
     def _open_row(self) -> None:
