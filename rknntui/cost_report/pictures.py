@@ -45,11 +45,11 @@ def picture(found: Estimates, kind: str) -> str:
     Args:
         found: the estimates.
         kind: ``chips``: their frame rates; ``layers``: the layers' times of the first chip;
-            ``tensors``: its memory over time.
+            ``tensors``: its memory over time; ``roofline``: the rates of its layers.
     """
     if kind == "chips" or not found.chips:
         return chip_bars(found)
-    draw = layer_bars if kind == "layers" else memory_map
+    draw = {"layers": layer_bars, "roofline": roofline}.get(kind, memory_map)
     return draw(found.chips[0], found.model)
 
 

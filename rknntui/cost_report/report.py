@@ -11,7 +11,7 @@ from engine import sanitize
 from engine.wire.cost import ChipEstimate, Estimates, Interval
 from engine.wire.cost_tables import CHIPS, TENSORS, problem_lines
 from engine.wire.layers import COST, layer_rows
-from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map, picture
+from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map, picture, roofline
 from rknntui.tables import delimited, html_table
 
 
@@ -61,7 +61,7 @@ def _chip(one: ChipEstimate, model: str) -> list[str]:
     if not one.layers:
         return []
     parts = [f"<h2>{_clean(one.chip)} ({_clean(one.dtype)}, estimated)</h2>"]
-    parts.append(layer_bars(one, model))
+    parts += [layer_bars(one, model), roofline(one, model)]
     if one.memory is not None and one.memory.spans:
         parts.append(memory_map(one, model))
     return [*parts, html_table(COST, layer_rows(one))]
@@ -71,7 +71,7 @@ def _clean(text: str) -> str:
     return escape(sanitize(text, 500))
 
 
-Kind = Literal["chips", "layers", "tensors"]
+Kind = Literal["chips", "layers", "tensors", "roofline"]
 """What the rows of a CSV are, and what a picture shows."""
 
 _FORMS: dict[str, Callable[[Estimates, Kind], str]] = {

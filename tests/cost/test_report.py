@@ -32,12 +32,12 @@ def estimates(name: str = HOSTILE) -> Estimates:
     return Estimates(name, (one, refused), 0.1)
 
 
-@pytest.mark.parametrize("kind", ["chips", "layers", "tensors"])
+@pytest.mark.parametrize("kind", ["chips", "layers", "tensors", "roofline"])
 def test_a_picture_is_xml_without_anything_from_outside(kind: Kind) -> None:
     text = report_text(estimates(), ".svg", kind)
     root = ElementTree.fromstring(text)  # noqa: S314 - our own text
     names = {each.tag.rpartition("}")[2] for each in root.iter()}
-    assert names <= {"svg", "title", "rect", "text", "path"}
+    assert names <= {"svg", "title", "rect", "text", "path", "circle"}
     assert "estimated" in text
     assert "href" not in text
     assert "\x1b" not in text

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from engine.wire.compile import Compiled
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
@@ -52,23 +53,25 @@ def project_request(project: CodegenParams, workspace: Workspace) -> CodegenPara
     """The request for what is open, with the model that was compiled for its chip."""
     session = workspace.session
     path = project.path or str(Path.cwd() / f"{stem_of(workspace)}-{project.language}")
+    compiled = _compiled(project.chip or session.chip, session)
+    chip = compiled.chip if compiled is not None and not session.chip else None
+    model = compiled.path if compiled is not None else session.compiled
     return replace(
         project,
         path=path,
         recipe=dict(session.recipe) if session.container is None else None,
         build=None if session.vendor else session.container,
-        model=project.model or _compiled(project, session),
+        chip=project.chip or chip,
+        model=project.model or (session.container if session.vendor else model),
     )
 
 
-def _compiled(project: CodegenParams, session: Session) -> str | None:
-    """The compiled model of the project's chip; None where there is none."""
-    if session.vendor:
-        return session.container
-    made = session.compilations.get(project.chip or session.chip)
-    if made is not None and made.path:
-        return made.path
-    return session.compiled if project.chip in (None, session.chip) else None
+def _compiled(chip: str, session: Session) -> Compiled | None:
+    """What was compiled for the project's chip; where none is named, what boards run."""
+    made = [row for row in session.compilations.values() if row.path]
+    if not chip:
+        return next((row for row in made if row.path == session.compiled), None)
+    return next((row for row in made if row.chip == chip), None)
 
 
 def project_command(project: CodegenParams, workspace: Workspace) -> list[str]:
@@ -91,15 +94,14 @@ _TITLES = {
 
 
 def _shown(asked: CodegenParams, name: str, chip: str) -> tuple[str, str]:
-    """(value, what it means) of a setting; ``chip`` as of :func:`chip_of`."""
+    """(value, what it means) of a setting; ``chip``: as of :func:`chip_of`."""
     match name:
         case "language":
             return asked.language, LANGUAGES[asked.language]
         case "task":
             return asked.task, MODEL_TASKS[asked.task]
         case "chip":
-            about = "as the target or the file says" if not asked.chip else ""
-            return chip or "! none", about if chip else "the target names none"
+            return chip or "! none", "" if chip else "neither the target nor a model names one"
         case "model":
             about = "" if asked.model else with_keys("{chips.run} in Chips compiles it")
             return asked.model or "none yet", about
@@ -110,11 +112,9 @@ def _shown(asked: CodegenParams, name: str, chip: str) -> tuple[str, str]:
             return asked.path, ""
 
 
-def chip_of(project: CodegenParams, session: Session) -> str:
-    """The chip that the project is for; empty where nothing names one."""
-    if project.chip:
-        return project.chip
-    return "of the file" if project.model or session.container is not None else session.chip
+def chip_of(asked: CodegenParams, session: Session) -> str:
+    """The chip that a request is for; empty where nothing names one."""
+    return asked.chip or ("of the file" if session.container is not None else session.chip)
 
 
 class CodePane(Vertical):
@@ -146,7 +146,7 @@ class CodePane(Vertical):
     def draw(self, workspace: Workspace) -> None:
         """Show the settings, and the files of the last project."""
         asked = project_request(self.project, workspace)
-        chip = chip_of(self.project, workspace.session)
+        chip = chip_of(asked, workspace.session)
         records = []
         for name, title in _TITLES.items():
             value, about = _shown(asked, name, chip)

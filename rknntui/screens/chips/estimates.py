@@ -374,7 +374,7 @@ class Answers:
 
 # Writing the report of an estimate.
 
-_KINDS: dict[str, Kind] = {"Chips": "chips", "Memory": "tensors"}
+_KINDS: dict[str, Kind] = {"Chips": "chips", "Memory": "tensors", "Roofline": "roofline"}
 
 
 def ask_report(workspace: Workspace, params: EstimateParams, view: str) -> None:

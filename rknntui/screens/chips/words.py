@@ -23,7 +23,7 @@ from engine.wire.formats import (
 from engine.wire.table import since
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.keys.commandline import command_for
-from rknntui.screens.chips.code import chip_of, project_command
+from rknntui.screens.chips.code import chip_of, project_command, project_request
 from rknntui.screens.chips.compiling import compile_command, compiled_lines, error_lines
 from rknntui.screens.chips.estimates import AS_IS, scenario_words
 from rknntui.screens.chips.exports import export_command
@@ -349,7 +349,7 @@ def _no_run(chips: Chips) -> str:
     if session.model is None:
         return _NO_MODEL
     if view == "Code":
-        known = bool(chip_of(chips.views.code.project, session))
+        known = bool(chip_of(project_request(chips.views.code.project, chips), session))
         return "" if known else "no chip is chosen ({chips.edit} chooses one)."
     if session.container is not None:
         return _CONTAINER.format("export" if view == "Exports" else "compile")
