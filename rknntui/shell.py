@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rknntui.keys.actions import Action
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
+    from rknntui.starting import Starting
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -31,6 +32,7 @@ class Shell(Protocol):
     Attributes:
         session: model, recipe, problems, jobs and last build.
         bridge: the way to the engine's worker.
+        starting: asks before work that the target does not fit.
         current: the name of the workspace on the screen.
         opening: the name of the file that is being opened; empty where none is.
         memory: path of a model -> groups of its graph that are open.
@@ -38,6 +40,7 @@ class Shell(Protocol):
 
     session: Session
     bridge: Bridge
+    starting: Starting
     current: str
     memory: dict[str, list[str]]
 

@@ -310,22 +310,23 @@ def _export(session: Session, why: str, ready: State) -> Step:
 
 
 def _board(session: Session) -> Step:
-    show, bench = "show the boards", session.bench
+    show = ("go.bench", "show the boards")
     if session.board is None:
-        return Step("board", "absent", "", "no board is chosen", "go.bench", show)
-    board, figure = sanitize(session.board, 60), ""
-    if bench is not None and bench.board == session.board and bench.fps:
-        figure = f"{RATE.text(bench.fps)} FPS"
-        board = f"{board} · {figure} {bench.label}"
-        if bench.running:
-            return Step("board", "running", figure, board)
-    if session.listing is None and not figure:
+        return Step("board", "absent", "", "no board is chosen", *show)
+    board, bench = sanitize(session.board, 60), session.bench
+    if bench is not None and bench.board == session.board and (bench.running or bench.fps):
+        figure = "" if bench.fps is None else f"{RATE.text(bench.fps)} FPS"
+        said = f"{figure} {bench.label}" if figure else "a run starts"
+        state: State = "failed" if bench.lost else "running" if bench.running else "done"
+        why = f" · {sanitize(bench.lost, 200)}" if bench.lost else ""
+        return Step("board", state, figure, f"{board} · {said}{why}", "go.bench", "show the run")
+    if session.listing is None:
         return Step("board", "possible", "", f"{board} · not looked for", "go.bench", "look for it")
     device = session.device
-    if session.listing is not None and (device is None or not device.usable):
+    if device is None or not device.usable:
         why = "not there" if device is None else sanitize(device.what, 120)
-        return Step("board", "failed", figure, f"{board} · {why}", "go.bench", show)
-    return Step("board", "done", figure, board)
+        return Step("board", "failed", "", f"{board} · {why}", *show)
+    return Step("board", "done", "", board)
 
 
 def _result(session: Session) -> Step:

@@ -148,19 +148,19 @@ class Measuring:
     def start(self, board: str, model: dict[str, object]) -> None:
         """Measure a model on a board with what is set."""
         wanted = self.settings
-        self.forget()
-        self._before = 0.0
-        self._submit(
-            PerfParams(
-                **model,  # type: ignore[arg-type]
-                device=board,
-                cores=(wanted.cores,),
-                threads=(wanted.threads,),
-                seconds=wanted.minutes * 60,
-                layers=True,
-                fix_clocks=wanted.fix_clocks,
-            )
+        params = PerfParams(
+            **model,  # type: ignore[arg-type]
+            device=board,
+            cores=(wanted.cores,),
+            threads=(wanted.threads,),
+            seconds=wanted.minutes * 60,
+            layers=True,
+            fix_clocks=wanted.fix_clocks,
         )
+        if not self._owner.workbench.starting.asks(DEVICES_PERF.name, params):
+            self.forget()
+            self._before = 0.0
+            self._submit(params)
 
     def stop(self, then: Callable[[], None] | None = None) -> None:
         """End it in order: what was measured is a result, and kept.
@@ -365,7 +365,7 @@ def board_lines(board: BoardTrack, run: Measuring | None, width: int) -> list[Li
     clocks: Line = []
     for part in ("NPU", "DDR", "CPU"):
         if (track := tracks.get(f"{part} clock")) is not None and track.now is not None:
-            clocks += [(f"{part} ", "dim"), (f"{track.now / 1e6:.0f} ", "")]
+            clocks += [(f"{part} ", "dim"), (f"{_now(track).removesuffix(' MHz')} ", "")]
     if clocks:
         fixed = run is not None and run.going and run.params is not None and run.params.fix_clocks
         loads.append((1, [*clocks, ("MHz fixed" if fixed else "MHz", "dim")]))
@@ -401,7 +401,8 @@ def _of_run(run: Measuring) -> list[tuple[int, Line]]:
         parts.append((2, [("model ", "dim"), (human_bytes(answer.memory.total), "")]))
     if point is not None:
         fell = point.throttled
-        parts.append((1, [("! throttled", "warn") if fell else ("✓ no clock fell", "good")]))
+        said = ("! throttled", "warn") if fell else ("✓ no clock fell", "good")
+        parts.append((0 if fell else 1, [said]))
     return parts
 
 

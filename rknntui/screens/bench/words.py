@@ -14,7 +14,7 @@ from engine.wire.board import About
 from engine.wire.board_tables import BOARDS, state_sign
 from engine.wire.devices import EXAMINED
 from engine.wire.doctor import Checks
-from engine.wire.formats import CELSIUS, CLOCK
+from engine.wire.formats import CELSIUS, CHANGE, CLOCK, MICROSECONDS, MILLISECONDS
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.line_list import SidePane
@@ -160,7 +160,7 @@ def memory_lines(memory: BoardMemory | None, width: int) -> list[Line]:
     if memory is None:
         return []
     rows = {"weights": memory.weight, "internal": memory.internal, "other": memory.other}
-    lines: list[Line] = [[], [("Memory of the model", "head")]]
+    lines: list[Line] = [[], [("Memory", "head")]]
     for name, size in {**rows, "all": memory.total}.items():
         lines += fact(name, human_bytes(size), width)
     return [*lines, *wrapped(sanitize(memory.note), width, "dim")]
@@ -477,9 +477,11 @@ def runs_lines(found: RunsCompared | None, width: int) -> list[Line]:
         return _told([with_keys("{bench.compare} compares this run with the newest.")], width)
     lines: list[Line] = []
     for point in found.points:
-        change = "" if point.change is None else f"{point.change:+.1%}"
+        change = "" if point.change is None else CHANGE.text(point.change)
         clear = {True: "clear", False: "within the spread", None: "too few runs"}[point.clear]
-        times = f"{point.before / 1000:.3f} → {point.after / 1000:.3f} ms"
+        times = (
+            f"{MILLISECONDS.text(point.before / 1000)} → {MILLISECONDS.text(point.after / 1000)} ms"
+        )
         style = "bad" if point.clear and (point.change or 0) > 0 else "good" if point.clear else ""
         name = f"cores {point.cores}, threads {point.threads}: "
         lines.append([(name, "dim"), (f"{times}  {change}", style), (f"  {clear}", "dim")])
@@ -487,7 +489,6 @@ def runs_lines(found: RunsCompared | None, width: int) -> list[Line]:
     both = [r for r in found.layers if r.before is not None and r.after is not None]
     both.sort(key=lambda row: -abs((row.after or 0) - (row.before or 0)))
     for row in both[:_MANY]:
-        lines.append(
-            [(f"{sanitize(row.layer, 40)}  ", ""), (f"{row.before:.1f} → {row.after:.1f} µs", "")]
-        )
+        before, after = (MICROSECONDS.text(t or 0.0) for t in (row.before, row.after))
+        lines.append([(f"{sanitize(row.layer, 40)}  {before} → {after} µs", "")])
     return lines
