@@ -332,6 +332,20 @@ class GraphTree(Rows):
         at = next(i for i, e in enumerate(self._rows) if e.kind == "node" and e.at == node)
         self.cursor = at
 
+    def find(self, names: Iterable[str]) -> int:
+        """The first node that has one of these names, or writes a tensor of it; -1 for none."""
+        # a layer has the name of its tensor where that of its node is another layer's tensor
+        columns = [[node[column] for node in self.nodes] for column in (0, 2)]
+        return next((own.index(n) for n in names for own in columns if n in own), -1)
+
+    def step(self, nodes: Sequence[int], by: int) -> None:
+        """Go to the next (1) or previous (-1) of some nodes, behind the last to the first."""
+        entry = self.entry
+        here = entry.at if entry is not None and entry.kind == "node" else -1
+        beyond = [node for node in nodes if (node > here if by > 0 else node < here)]
+        self.go_to((beyond or nodes)[0 if by > 0 else -1])
+        self.focus()
+
     def row_text(self) -> str:
         """The row under the cursor as text."""
         entry = self.entry

@@ -11,15 +11,29 @@ from textual.message import Message
 from engine import sanitize
 from engine.wire.formats import DECIBEL, FIGURE, MILLISECONDS
 from engine.wire.layers import LAYERS, LayerFigures
+from rknntui.arguments import source_options
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.strips import bar, cells, fit
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.model import NodeRow
+    from engine.wire.model import GraphParams, NodeRow, Which
     from rknntui.session.layers import KnownLayers
+    from rknntui.session.state import Session
     from rknntui.widgets.graph_tree import GraphTree
     from rknntui.widgets.strips import Line
+
+
+def graph_of(session: Session, which: Which) -> GraphParams:
+    """What the worker's queries are about: the container, or the recipe with its model."""
+    from engine.wire.model import GraphParams
+
+    if session.container is not None or "model" not in session.recipe:
+        return GraphParams(session.path, which=which)
+    if which == "source":
+        return GraphParams(str(session.recipe["model"]), source=source_options(session.recipe))
+    return GraphParams(recipe=session.built or session.recipe, which=which)
+
 
 # What is known of the layer that a node belongs to.
 
@@ -69,6 +83,11 @@ class NodeLayers:
     def of(self, node: int) -> LayerFigures | None:
         """The layer of a node, by its number; None where it has none, or none is known."""
         return self._found[node] if 0 <= node < len(self._found) else None
+
+    def marked(self, node: int) -> bool:
+        """Whether the layer of a node has a mark."""
+        layer = self.of(node) if self._known.marked else None
+        return layer is not None and layer.id in self._known.marked
 
     def node_of(self, layer: str) -> int:
         """The node of a layer, by its id; -1 where the graph has none."""

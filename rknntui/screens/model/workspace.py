@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual import getters, on
 from textual.containers import Horizontal, Vertical
 
 from engine import sanitize
-from rknntui.arguments import source_options
 from rknntui.keys.actions import key_text
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.model.panes import DetailPane, SourceLoad
-from rknntui.screens.model.walk import SHOWN, Neighbours, NodeLayers, layer_words
+from rknntui.screens.model.panes import DetailPane, NodeTable, SourceLoad
+from rknntui.screens.model.walk import SHOWN, Neighbours, NodeLayers, graph_of, layer_words
 from rknntui.session.promotion import LayerEdits
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import Rows
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from engine import Finding
     from engine.wire.model import GraphParams, GraphView, Which
-    from rknntui.screens.model.panes import NodeTable
     from rknntui.session.messages import JobEnded, LayersChanged, RecipeChanged
 
 REST_SECONDS = 0.12
@@ -54,6 +52,7 @@ class ModelWorkspace(Workspace):
         "the dtype, error, place or time of each node, {model.promote} promotes its layer."
     )
     FIRST_FOCUS = "GraphTree"
+    SCOPED_CSS = False  # the width of the screen decides what stands beside the graph
     DEFAULT_CSS = """
     ModelWorkspace {
         & Horizontal { height: 1fr; }
@@ -94,7 +93,7 @@ class ModelWorkspace(Workspace):
                 yield DetailPane(id="detail")
 
     def on_mount(self) -> None:
-        self.graph.marked = self._is_marked
+        self.graph.marked = self.node_layers.marked
 
     graph = getters.query_one("#tree", GraphTree)
     """The graph."""
@@ -108,7 +107,7 @@ class ModelWorkspace(Workspace):
     @property
     def table(self) -> NodeTable | None:
         """The nodes as a table, once it was asked for."""
-        return cast("NodeTable | None", next(iter(self.query("#nodes")), None))
+        return next(iter(self.query(NodeTable)), None)
 
     # -- the session -------------------------------------------------------------------------------
 
@@ -153,15 +152,7 @@ class ModelWorkspace(Workspace):
             self.source.job_ended(message)
 
     def _target(self) -> GraphParams:
-        """What the worker's queries are about: the container, or the recipe with its model."""
-        from engine.wire.model import GraphParams
-
-        session = self.session
-        if session.container is not None or "model" not in session.recipe:
-            return GraphParams(session.path, which=self.which)
-        if self.which == "source":
-            return GraphParams(str(session.recipe["model"]), source=source_options(session.recipe))
-        return GraphParams(recipe=session.built or session.recipe, which=self.which)
+        return graph_of(self.session, self.which)
 
     def _refresh_graph(self) -> None:
         model = self.session.model
@@ -211,10 +202,8 @@ class ModelWorkspace(Workspace):
         if not wanted:
             self._follow()
             return
-        # a layer has the name of its tensor where that of its node is another layer's tensor
-        columns = [[node[column] for node in self.graph.nodes] for column in (0, 2)]
-        found = (names.index(name) for name in wanted for names in columns if name in names)
-        at = next(found, self.node_layers.node_of(wanted[0]))
+        at = self.graph.find(wanted)
+        at = self.node_layers.node_of(wanted[0]) if at < 0 else at
         if at < 0:
             self.notify("This node is not in the graph that is shown.", severity="warning")
         else:
@@ -230,11 +219,6 @@ class ModelWorkspace(Workspace):
             at = self.node_layers.node_of(wanted)
             if at >= 0:
                 self.graph.go_to(at)
-
-    def _is_marked(self, node: int) -> bool:
-        marked = self.session.layers.marked
-        layer = self.node_layers.of(node) if marked else None
-        return layer is not None and layer.id in marked
 
     def _ask_for(self) -> None:
         """Take the dtypes that the recipe asks for."""
@@ -428,25 +412,13 @@ class ModelWorkspace(Workspace):
             self.graph.focus()
             self.refresh_bindings()
 
-    def _step(self, by: int) -> None:
-        entry = self.graph.entry
-        at = entry.at if entry is not None and entry.kind == "node" else -1
-        if by > 0:
-            after = [n for n in self._found if n > at]
-            node = after[0] if after else self._found[0]
-        else:
-            before = [n for n in self._found if n < at]
-            node = before[-1] if before else self._found[-1]
-        self.graph.go_to(node)
-        self.graph.focus()
-
     def action_next(self) -> None:
         """Go to the next node found."""
-        self._step(1)
+        self.graph.step(self._found, 1)
 
     def action_previous(self) -> None:
         """Go to the node found before."""
-        self._step(-1)
+        self.graph.step(self._found, -1)
 
     # -- other views -------------------------------------------------------------------------------
 
@@ -460,7 +432,8 @@ class ModelWorkspace(Workspace):
         graphs = self._graphs()
         if self.graph.node >= 0:  # the same work in the other graph: by its names, or its sources
             name, _, tensor, *_ = self.graph.nodes[self.graph.node]
-            origin = () if self.detail.node is None else self.detail.node.origin
+            known = self.detail.node
+            origin = known.origin if known is not None and known.name == name else ()
             self._wanted = (name, tensor, *origin)
         self.which = graphs[(graphs.index(self.which) + 1) % len(graphs)]
         self._refresh_graph()
@@ -469,8 +442,6 @@ class ModelWorkspace(Workspace):
         """Show the nodes as a table, or as a tree again."""
         table = self.table
         if table is None:
-            from rknntui.screens.model.panes import NodeTable
-
             table = NodeTable(self.graph.nodes)
             await self.query_one("#graph").mount(table, before="#tree")
             table.display = False
@@ -503,8 +474,6 @@ class ModelWorkspace(Workspace):
 
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""
-        from rknntui.screens.model.panes import NodeTable
-
         table = self.table or NodeTable(self.graph.nodes)
         self.workbench.save("Write the nodes as CSV", "nodes.csv", table.to_csv())
 
