@@ -52,6 +52,7 @@ async def test_a_broken_recipe_says_the_line_and_what_is_missing(
         await pilot.pause()
         for part in parts:
             assert part in said(app), screen_text(app)
+        assert "go to" not in said(app), "the open recipe cannot mend another file"
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "it is closed")
         assert app.session.recipe["model"] == str(demo / "digits_demo.onnx"), "nothing is lost"

@@ -144,10 +144,16 @@ class ErrorDialog(TextDialog):
         super().__init__(_kind(error), self._report)
         self.add_class("-bad")
         self.error = error
-        message = f"{getattr(error, 'what', '')} {getattr(error, 'remedy', '')}"
-        self.option = named_option(message) or ""
-        if self.option:
+        what = str(getattr(error, "what", ""))
+        # what another file says is nothing that the open recipe could mend
+        of_file = " cannot be used: " in what
+        message = f"{what} {getattr(error, 'remedy', '')}"
+        self.option = "" if of_file else named_option(message) or ""
+
+    def compose(self) -> ComposeResult:
+        if self.option and self.workbench.session.recipe:
             self.KEYS_TEXT = f"Enter go to {self.option} · {self.KEYS_TEXT}"
+        yield from super().compose()
 
     def _report(self, width: int) -> list[Line]:
         from engine import sanitize

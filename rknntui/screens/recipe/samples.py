@@ -106,19 +106,19 @@ def facts_text(path: str, facts: DatasetFacts | None) -> tuple[Fact, ...]:
     """One line: how much, which sizes, whether a build would stop, where."""
     if not path:
         return (Fact("no dataset"),)
-    parts = []
-    if facts is not None:
-        parts.append(Fact(f"{facts.samples} samples"))
-        if facts.files != facts.samples:
-            parts.append(Fact(f"{facts.files} files", rank=1))
-        sizes = [f"{size} ×{count}" for size, count in facts.sizes[:3]]
-        if len(facts.sizes) > 3:
-            sizes.append(f"{len(facts.sizes) - 3} more sizes")
-        parts += [Fact(size, rank=1) for size in sizes]
-        bad = len(facts.problems)
-        parts.append(Fact(f"✗ {bad} problems" if bad else "✓ no problems"))
-    parts.append(Fact(sanitize(path, 300), (sanitize(path.rpartition("/")[2], 80),), 2))
-    return tuple(parts)
+    where = Fact(sanitize(path, 300), (sanitize(path.rpartition("/")[2], 80),), 2)
+    if facts is None:
+        return (where,)
+    files = [f"{facts.files} files"] if facts.files != facts.samples else []
+    sizes = [f"{size} ×{count}" for size, count in facts.sizes[:3]]
+    more = [f"{len(facts.sizes) - 3} more sizes"] if len(facts.sizes) > 3 else []
+    bad = len(facts.problems)
+    return (
+        Fact(f"{facts.samples} samples"),
+        *(Fact(text, rank=1) for text in (*files, *sizes, *more)),
+        Fact(f"✗ {bad} problems" if bad else "✓ no problems"),
+        where,
+    )
 
 
 def channel_lines(

@@ -168,7 +168,8 @@ class Recipe(FormWorkspace):
         self.form.rows.refresh()
         path, facts = str(self.session.recipe.get("dataset") or ""), self.session.dataset
         room = max(20, self.size.width - 30)
-        self.bar.set_note(fit_facts(facts_text(path, facts), room))
+        note = f"with “{self._words}” · Esc shows all" if self._words else ""
+        self.bar.set_note(note or fit_facts(facts_text(path, facts), room))
         self._draw_side()
 
     @on(Rows.Highlighted, "#samples")
