@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import EMULATED_CHIPS, human_bytes, sanitize
+from engine import EMULATED_CHIPS, sanitize
 from engine.wire.devices import (
     DEVICES_ADD,
     DEVICES_LIST,
@@ -19,7 +18,6 @@ from engine.wire.devices import (
     Listing,
     NamedBoard,
 )
-from engine.wire.formats import CELSIUS, CLOCK
 from engine.wire.monitor import (
     BOARD,
     MONITOR_REPLAY,
@@ -30,20 +28,21 @@ from engine.wire.monitor import (
     ReplayParams,
     WatchParams,
 )
+from rknntui.screens.bench.tracks import BoardTrack
 from rknntui.screens.dialogs.picker import PathPicker, ask_new_file
 from rknntui.screens.dialogs.request import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from textual.timer import Timer
 
-    from engine.wire.board import BoardFacts, BoardState
-    from engine.wire.monitor import BoardSample
     from rknntui.screens.base.workspace import Workspace
+    from rknntui.screens.bench.workspace import Bench
     from rknntui.session.job_view_model import JobView
 
 POLL_SECONDS = 1.0
+_ADDRESS = re.compile(r"ssh:[\w.@:%\[\]-]{1,300}")
 NEW_BOARD = Form("Add a board", (AddBoardParams,))
 
 
@@ -103,41 +102,14 @@ class Looking:
             self._changed()
 
     def _failed(self, error: Exception) -> None:
-        named = self._owner.session.ssh_boards
-        if _is_refusal(error) and named:  # of a state file that was changed by hand
-            self._sift(named, error)
+        session = self._owner.session
+        named = tuple(name for name in session.ssh_boards if _ADDRESS.fullmatch(name))
+        if getattr(error, "kind", "") == "usage" and named != session.ssh_boards:
+            session.ssh_boards = named  # of a state file that was changed by hand
+            self._owner.notify("What is no address of a board was removed.", severity="warning")
+            self._ask(False)
         else:
             self._tell(error)
-
-    def _sift(self, named: tuple[str, ...], error: Exception, dropped: bool = False) -> None:
-        """Ask for boards one by one, and drop those whose address is refused, no others.
-
-        Args:
-            named: those that were not asked for yet.
-            error: why all together were refused.
-            dropped: whether one was dropped.
-        """
-        if not named:
-            if dropped:
-                self._ask(False)
-            else:
-                self._tell(error)
-            return
-        owner, first = self._owner, named[0]
-        go_on = partial(self._sift, named[1:], error)
-
-        def failed(of_first: Exception) -> None:
-            if not _is_refusal(of_first):  # as that there is no worker: it says nothing of a board
-                self._tell(of_first)
-                return
-            session = owner.session
-            session.ssh_boards = tuple(name for name in session.ssh_boards if name != first)
-            message = f"{sanitize(first, 80)} is not the address of a board; it was removed."
-            owner.notify(message, severity="warning", markup=False)
-            go_on(True)
-
-        params = DeviceListParams((first,))
-        owner.ask(DEVICES_LIST, params, lambda _: go_on(dropped), failed=failed)
 
     def _tell(self, error: Exception) -> None:
         self._waiting = False
@@ -197,13 +169,41 @@ def _addressed(params: AddBoardParams) -> AddBoardParams:
     return params
 
 
-def removable(device: Device) -> bool:
+# Why a key cannot act now.
+
+_ON_BOARD = ("use", "run", "mark", "watch", "record", "examine", "compare")
+
+
+def reason(bench: Bench, method: str) -> str:
+    """Why an action of Bench cannot run now, keys as in help texts; empty when it can."""
+    device, watch, session, runs = bench.device, bench.watch_job, bench.session, bench.views.runs
+    if method in ("run", "edit", "watch") and (bench.run.going or watch.now is not None):
+        return ""
+    if method == "compare" and bench.view == "Runs":
+        return "" if runs.pair else "there are no two runs ({bench.run} measures)."
+    if method in _ON_BOARD and device is None and (method == "use" or not bench.board):
+        return "no board is in the list ({bench.add} adds one)."
+    if method in ("run", "compare") and session.model is None:
+        return "no model is open ({app.open} opens one)."
+    if method == "compare" and session.container is not None:
+        return "a comparison needs the model itself, not its container; open the model."
+    if method == "forget" and (device is None or not _removable(device)):
+        return "only boards that were added ({bench.add}) are removed."
+    notices = () if session.listing is None else session.listing.notices
+    if method == "server" and not any(notice.code == "adb-server" for notice in notices):
+        return "the adb server is up, or there is none to start."
+    if method == "pause" and not watch.running:
+        return "nothing is watched ({bench.watch} watches)."
+    if method in ("faster", "slower") and watch.recording:
+        return "a recording has one rate; stop it first ({bench.watch})."
+    if method in ("node", "drill") and not bench.views.layer_id:
+        return "no layer of the build is under the cursor."
+    return ""
+
+
+def _removable(device: Device) -> bool:
     """Whether it is in the list because somebody named it, not plugged in."""
     return device.kind == "ssh" or (device.kind == "adb" and ":" in device.id[len("adb:") :])
-
-
-def _is_refusal(error: Exception) -> bool:
-    return getattr(error, "kind", "") == "usage"
 
 
 # The job that watches boards or shows a recording; it goes on while other views are shown.
@@ -388,119 +388,3 @@ class Watch:
         names = [word for name in devices for word in ("--device", name)]
         record = ["--record", self.recording] if self.recording else []
         return ["rknntui", "monitor", *names, "--hz", f"{self.hertz:g}", *record]
-
-
-# The figures of a board over time.
-
-KEPT = 600
-"""Looks whose figures are kept: more than any screen is wide."""
-LIMIT = 85.0
-"""Degrees Celsius from which measurements call a zone hot; chips are throttled about there."""
-
-
-@dataclass
-class Track:
-    """One figure over time.
-
-    Attributes:
-        show: its text.
-        top: what fills its sparkline; 0 for the greatest value so far.
-        whole: whether it is kept from its begin on, in ever wider steps; else its last looks are.
-        values: of looks, or of steps; None where the board did not tell.
-        minimum, maximum: of all looks; None before the first figure.
-        now: of the last look.
-    """
-
-    show: Callable[[float], str]
-    top: float = 0.0
-    whole: bool = False
-    values: list[float | None] = field(default_factory=list)
-    minimum: float | None = None
-    maximum: float | None = None
-    now: float | None = None
-    _step: int = 1
-    _part: list[float | None] = field(default_factory=list)
-
-    def add(self, value: float | None) -> None:
-        """Take the figure of a look."""
-        self.now = value
-        if value is not None:
-            self.minimum = value if self.minimum is None else min(self.minimum, value)
-            self.maximum = value if self.maximum is None else max(self.maximum, value)
-        self._part.append(value)
-        if len(self._part) < self._step:
-            return
-        self.values.append(_mean(self._part))
-        self._part.clear()
-        if len(self.values) > KEPT and self.whole:
-            self.values = [_mean(self.values[at : at + 2]) for at in range(0, KEPT, 2)]
-            self._step *= 2
-        elif len(self.values) > KEPT:
-            del self.values[:-KEPT]
-
-    @property
-    def full(self) -> float:
-        """What fills the sparkline."""
-        return self.top or self.maximum or 0.0
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    told = [value for value in values if value is not None]
-    return sum(told) / len(told) if told else None
-
-
-class BoardTrack:
-    """What a watch has seen of one board.
-
-    Attributes:
-        device: as the user names it.
-        facts: what it is; None until it was reached.
-        tracks: its figures by their names, in their order on the screen.
-        samples, missed: looks that it answered, and that it did not.
-        problem: why the last look found nothing.
-        note: what is to be known of its looks, such as that there are fewer of them.
-        state: of the last look that was answered.
-    """
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self.facts: BoardFacts | None = None
-        self.tracks: dict[str, Track] = {}
-        self.samples = 0
-        self.missed = 0
-        self.problem = ""
-        self.note = ""
-        self.state: BoardState | None = None
-
-    def take(self, sample: BoardSample) -> None:
-        """Take a look."""
-        state = sample.state
-        self.problem = sample.problem
-        figures = {} if state is None else dict(_figures(state))
-        for name, (track, _) in figures.items():
-            self.tracks.setdefault(name, track)
-        for name, track in self.tracks.items():
-            track.add(figures[name][1] if name in figures else None)
-        if state is None:
-            self.missed += 1
-        else:
-            self.samples, self.state = self.samples + 1, state
-
-
-def _figures(state: BoardState) -> Iterator[tuple[str, tuple[Track, float]]]:
-    """Each figure that a look told, with an empty track for it."""
-    loads = state.npu_load or ()
-    for core, load in enumerate(loads):
-        name = f"NPU {core}" if len(loads) > 1 else "NPU"
-        yield name, (Track(lambda value: f"{round(value)} %", 100.0), load)
-    clocks = {"NPU": state.npu_clock, "DDR": state.ddr_clock}
-    clocks["CPU"] = max((hertz for _, hertz in state.cpu_clocks or ()), default=None)
-    for part, hertz in clocks.items():
-        if hertz is not None:
-            yield f"{part} clock", (Track(lambda value: CLOCK.text(int(value))), float(hertz))
-    if (celsius := state.npu_celsius) is not None:
-        yield "temperature", (Track(CELSIUS.text, 100.0), celsius)
-    memory = state.memory
-    if memory is not None and memory.total and memory.available is not None:
-        used = float(memory.total - memory.available)
-        yield "memory", (Track(lambda value: human_bytes(int(value)), float(memory.total)), used)

@@ -14,7 +14,7 @@ from engine.wire.measured import KEPT_RUNS, KeptRun, RunsCompared
 from rknntui.keys.actions import with_keys
 from rknntui.screens.base.views import Views
 from rknntui.screens.bench import words
-from rknntui.screens.bench.live import spark
+from rknntui.screens.bench.lines import spark
 from rknntui.screens.bench.words import EMPTY, ExaminePane, FactsPane
 from rknntui.widgets.charts import CurveChart, Series
 from rknntui.widgets.layer_table import BAR, LayerTable, LayerView

@@ -14,7 +14,7 @@ from engine import sanitize
 from engine.wire.board import BOARD_ABOUT, About, AboutParams
 from engine.wire.board_tables import BOARDS
 from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
-from engine.wire.devices import DEVICES_EXAMINE, Device, ExamineParams, Listing, PerfParams
+from engine.wire.devices import DEVICES_EXAMINE, Device, ExamineParams, PerfParams
 from engine.wire.layers import layer_rows
 from engine.wire.measured import (
     MEASURED_COMPARE,
@@ -23,12 +23,12 @@ from engine.wire.measured import (
     RunPair,
     RunsCompared,
 )
-from rknntui.keys.actions import key_text, with_keys
+from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
 from rknntui.links import GoToCompiled, GoToLayer
 from rknntui.screens.base.views import TableWorkspace
-from rknntui.screens.bench import live
-from rknntui.screens.bench.boards import BoardTrack, Looking, Watch, removable
+from rknntui.screens.bench.boards import Looking, Watch, reason
+from rknntui.screens.bench.lines import model_name, page_lines
 from rknntui.screens.bench.live import SETTINGS, Measuring, RunSettings
 from rknntui.screens.bench.panes import BenchViews
 from rknntui.screens.bench.words import NO_BOARD, device_records
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from rknntui.links import Link
     from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged
-    from rknntui.widgets.strips import Line
 
 REST_SECONDS = 0.3
 """A ready board is asked what it is once the list has been still for so long."""
@@ -239,48 +238,9 @@ class Bench(TableWorkspace):
         if not self.is_attached or not self.shown:
             return
         width = max(30, (self.lines.size.width or self.size.width) - 3)
-        self.lines.set_lines(self._live(width), keep_cursor=True)
-
-    def _live(self, width: int) -> list[Line]:
-        boards, run, session = self.watch_job.boards, self.run, self.session
-        ours = None if run.params is None else str(run.params.device)
-        rows = [(track, run if name == ours else None) for name, track in boards.items()]
-        if len(rows) > 1:
-            lines = live.several_lines(rows, width)
-        else:
-            board = rows[0][0].device if rows else self.board
-            own = run if ours in (None, board) else Measuring(self, lambda _: None)
-            file = live.model_name(self.file, session.recipe.get("model"))
-            chip = session.board_chips.get(board, "")
-            lines = live.head_text(board, chip, own, file, self._watch_text(), width)
-            lines.append(live.rate_line(own, width, self._estimate()))
-            track = boards.get(board) or BoardTrack(board)
-            lines += live.board_lines(track, own, width)
-        if run.error:
-            lines += [[(f"✗ {row}", "bad")] for row in [run.error[: 2 * width]]]
-        if self.watch_job.end:
-            lines.append([(self.watch_job.end, "")])
-        return lines
-
-    def _watch_text(self) -> str:
-        """What goes on beside the run."""
-        watch = self.watch_job
-        if watch.paused:
-            return f"paused ({key_text('bench.pause')} goes on)"
-        if watch.recording:
-            return f"recording to {sanitize(Path(watch.recording).name, 40)}"
-        if watch.now is None:
-            return f"{key_text('bench.watch')} watches"
-        kind = f"{watch.hertz:g} Hz" if hasattr(watch.now, "devices") else "replay"
-        return f"▶ {kind}, {round(watch.at)} s"
-
-    def _estimate(self) -> str:
-        """Frames a second that were estimated for the chip; empty where they were not."""
-        times = [row.estimated.time_ms for row in self.session.layers.of("estimated")
-                 if row.estimated is not None and row.estimated.time_ms]  # fmt: skip
-        from engine.wire.formats import RATE
-
-        return RATE.text(1000 / sum(times)) if times else ""
+        file = model_name(self.file, self.session.recipe.get("model"))
+        lines = page_lines(self.session, self.run, self.watch_job, self.board, file, width)
+        self.lines.set_lines(lines, keep_cursor=True)
 
     @on(Rows.Highlighted, "#boards")
     def _moved(self) -> None:
@@ -347,10 +307,7 @@ class Bench(TableWorkspace):
     def action_add(self) -> None:
         """Ask which board to add; it is used where none is."""
 
-        def added(name: str) -> None:
-            self._wanted = name
-
-        self._looking.ask_board(added)
+        self._looking.ask_board(partial(setattr, self, "_wanted"))
 
     def action_forget(self) -> None:
         """Take a board on the network out of the list; an emulated one ends."""
@@ -407,12 +364,11 @@ class Bench(TableWorkspace):
 
     def action_edit(self) -> None:
         """Set how the model is measured."""
+        SETTINGS.ask(self.app, self.run.settings, then=self._set)
 
-        def taken(settings: RunSettings) -> None:
-            self.run.settings = settings
-            self._draw_live()
-
-        SETTINGS.ask(self.app, self.run.settings, then=taken)
+    def _set(self, settings: RunSettings) -> None:
+        self.run.settings = settings
+        self._draw_live()
 
     def _measured(self, layers: bool) -> None:
         """A run told something; ``layers``: of its layers too."""
@@ -436,12 +392,15 @@ class Bench(TableWorkspace):
                 self.ask(MEASURED_COMPARE, RunPair(*pair), self._compared_runs)
             return
         self.views.bar.choose("Compare")
-        params = CompareParams(
-            recipe=dict(self.session.recipe), device=self.board, compiled=self.session.compiled
-        )
+        params = self._comparison()
         title = f"compare on {sanitize(self.board, 60)}"
         # a board runs one model at a time: what was measured so far is kept
         self.run.stop(lambda: self.start_job(COMPARE_BOARD, params, title))
+
+    def _comparison(self) -> CompareParams:
+        session = self.session
+        recipe = dict(session.recipe)
+        return CompareParams(recipe=recipe, device=self.board, compiled=session.compiled)
 
     def _compared_runs(self, found: RunsCompared) -> None:
         self.views.runs.compared = found
@@ -521,31 +480,8 @@ class Bench(TableWorkspace):
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
             return ""
-        device, watch, session = self.device, self.watch_job, self.session
-        if elsewhere := self.other_view(method):
-            return elsewhere
-        if method in ("run", "edit", "watch") and (self.run.going or watch.now is not None):
-            return ""
-        if method == "compare" and self.view == "Runs":
-            return "" if self.views.runs.pair else "there are no two runs."
-        on_board = ("use", "run", "mark", "watch", "record", "examine", "compare")
-        if method in on_board and device is None and not (self.board and method != "use"):
-            return "no board is in the list ({bench.add} adds one)."
-        if method in ("run", "compare") and session.model is None:
-            return "no model is open ({app.open} opens one)."
-        if method == "compare" and session.container is not None:
-            return "a comparison needs the model itself, not its container; open the model."
-        if method == "forget" and (device is None or not removable(device)):
-            return "only boards that were added ({bench.add}) are removed."
-        if method == "server" and not _needs_server(session.listing):
-            return "the adb server is up, or there is none to start."
-        if method == "pause" and not watch.running:
-            return "nothing is watched ({bench.watch} watches)."
-        if method in ("faster", "slower") and watch.recording:
-            return "a recording has one rate; stop it first ({bench.watch})."
-        if method in ("node", "drill") and not self.views.layer_id:
-            return "no layer of the build is under the cursor."
-        return super().unavailable_reason(method)
+        elsewhere = self.other_view(method)
+        return elsewhere or reason(self, method) or super().unavailable_reason(method)
 
     def copy_text(self) -> str:
         views, device = self.views, self.device
@@ -563,14 +499,7 @@ class Bench(TableWorkspace):
             held = ["--model", self.file] if self.file is not None else []
             return ["rknntui", "doctor", "--device", self.device.id, *held]
         if self.view == "Compare" and self.session.container is None:
-            params = CompareParams(
-                recipe=dict(self.session.recipe), device=self.board, compiled=self.session.compiled
-            )
-            return command_with("compare", self.session, params)
+            return command_with("compare", self.session, self._comparison())
         if watched or self.session.model is None:
             return self.watch_job.command(self.boards)
         return self.run.command(self.board, self.file)
-
-
-def _needs_server(listing: Listing | None) -> bool:
-    return listing is not None and any(notice.code == "adb-server" for notice in listing.notices)

@@ -1,0 +1,128 @@
+"""Figures of boards over time: what sparklines and the curve of a run are drawn of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine import human_bytes
+from engine.wire.formats import CELSIUS, CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from engine.wire.board import BoardFacts, BoardState
+    from engine.wire.monitor import BoardSample
+
+KEPT = 600
+"""Looks whose figures are kept: more than any screen is wide."""
+LIMIT = 85.0
+"""Degrees Celsius from which measurements call a zone hot; chips are throttled about there."""
+
+
+@dataclass
+class Track:
+    """One figure over time.
+
+    Attributes:
+        show: its text.
+        top: what fills its sparkline; 0 for the greatest value so far.
+        whole: whether it is kept from its begin on, in ever wider steps; else its last looks are.
+        values: of looks, or of steps; None where the board did not tell.
+        minimum, maximum: of all looks; None before the first figure.
+        now: of the last look.
+    """
+
+    show: Callable[[float], str]
+    top: float = 0.0
+    whole: bool = False
+    values: list[float | None] = field(default_factory=list)
+    minimum: float | None = None
+    maximum: float | None = None
+    now: float | None = None
+    _step: int = 1
+    _part: list[float | None] = field(default_factory=list)
+
+    def add(self, value: float | None) -> None:
+        """Take the figure of a look."""
+        self.now = value
+        if value is not None:
+            self.minimum = value if self.minimum is None else min(self.minimum, value)
+            self.maximum = value if self.maximum is None else max(self.maximum, value)
+        self._part.append(value)
+        if len(self._part) < self._step:
+            return
+        self.values.append(_mean(self._part))
+        self._part.clear()
+        if len(self.values) > KEPT and self.whole:
+            self.values = [_mean(self.values[at : at + 2]) for at in range(0, KEPT, 2)]
+            self._step *= 2
+        elif len(self.values) > KEPT:
+            del self.values[:-KEPT]
+
+    @property
+    def full(self) -> float:
+        """What fills the sparkline."""
+        return self.top or self.maximum or 0.0
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    told = [value for value in values if value is not None]
+    return sum(told) / len(told) if told else None
+
+
+class BoardTrack:
+    """What a watch has seen of one board.
+
+    Attributes:
+        device: as the user names it.
+        facts: what it is; None until it was reached.
+        tracks: its figures by their names, in their order on the screen.
+        samples, missed: looks that it answered, and that it did not.
+        problem: why the last look found nothing.
+        note: what is to be known of its looks, such as that there are fewer of them.
+        state: of the last look that was answered.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.facts: BoardFacts | None = None
+        self.tracks: dict[str, Track] = {}
+        self.samples = 0
+        self.missed = 0
+        self.problem = ""
+        self.note = ""
+        self.state: BoardState | None = None
+
+    def take(self, sample: BoardSample) -> None:
+        """Take a look."""
+        state = sample.state
+        self.problem = sample.problem
+        figures = {} if state is None else dict(_figures(state))
+        for name, (track, _) in figures.items():
+            self.tracks.setdefault(name, track)
+        for name, track in self.tracks.items():
+            track.add(figures[name][1] if name in figures else None)
+        if state is None:
+            self.missed += 1
+        else:
+            self.samples, self.state = self.samples + 1, state
+
+
+def _figures(state: BoardState) -> Iterator[tuple[str, tuple[Track, float]]]:
+    """Each figure that a look told, with an empty track for it."""
+    loads = state.npu_load or ()
+    for core, load in enumerate(loads):
+        name = f"NPU {core}" if len(loads) > 1 else "NPU"
+        yield name, (Track(lambda value: f"{round(value)} %", 100.0), load)
+    clocks = {"NPU": state.npu_clock, "DDR": state.ddr_clock}
+    clocks["CPU"] = max((hertz for _, hertz in state.cpu_clocks or ()), default=None)
+    for part, hertz in clocks.items():
+        if hertz is not None:
+            yield f"{part} clock", (Track(lambda value: CLOCK.text(int(value))), float(hertz))
+    if (celsius := state.npu_celsius) is not None:
+        yield "temperature", (Track(CELSIUS.text, 100.0), celsius)
+    memory = state.memory
+    if memory is not None and memory.total and memory.available is not None:
+        used = float(memory.total - memory.available)
+        yield "memory", (Track(lambda value: human_bytes(int(value)), float(memory.total)), used)
