@@ -14,9 +14,7 @@ from rknntui.app import Workbench
 from rknntui.links import GoToLayer
 from rknntui.screens.bench.words import compared_lines
 from rknntui.screens.layers.curve import CURVES, NetworkCurve
-from rknntui.screens.layers.detail import LayerDetail, clipped
 from rknntui.screens.layers.detail import LayerDetail
-from rknntui.screens.result.words import compared_lines
 from rknntui.widgets.charts import Histogram, bars, rebinned
 from tests.tui.board_answers import comparison
 from tests.tui.conftest import screen_text, until
