@@ -33,6 +33,7 @@ from rknntui.session.timing import StageTimes, left_text, times_file
 from rknntui.starting import Starting
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
+from rknntui.widgets.divider import STEP, Divider
 from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar
 from rknntui.workspaces import FIRST, WORKSPACES, load
 
@@ -119,6 +120,12 @@ class Workbench(QuietCrashApp):
         self.current = FIRST
         self.visited: dict[str, Workspace] = {}
         self.memory = kept.opened_groups(self._state)
+        moved = self._state.get("dividers")
+        self.dividers = {
+            str(name): share
+            for name, share in (moved.items() if isinstance(moved, dict) else ())
+            if isinstance(share, int) and 0 < share < 100
+        }
         self.opener = Opener(self)
         self.background = Background(self.session, self.bridge)
         self.background.enabled = self._state.get("background") is not False
@@ -485,9 +492,15 @@ class Workbench(QuietCrashApp):
     def action_target(self) -> None:
         """Change what everything is for: chip, toolkit, board, compiled file."""
         from rknntui.screens.dialogs.dialogs import ask_user
-        from rknntui.screens.dialogs.target import TargetDialog, take_target
+        from rknntui.screens.dialogs.target import TargetDialog
 
-        ask_user(self, TargetDialog(self), lambda part: self.do(take_target(self, part)))
+        ask_user(self, TargetDialog(self), lambda part: self.take_target(*part))
+
+    def take_target(self, kind: str, value: str) -> None:
+        """Make ``value`` the chip, board, toolkit or compiled file."""
+        from rknntui.screens.dialogs.target import take_target
+
+        self.do(take_target(self, (kind, value)))
 
     def action_jump_to(self) -> None:
         """Jump to a layer, option, file, board or action by its name."""
@@ -515,6 +528,22 @@ class Workbench(QuietCrashApp):
             self.screen.minimize()
         elif self.focused is not None:
             self.screen.maximize(self.focused)
+
+    def action_less(self) -> None:
+        """Move the line between the panes to the left or up."""
+        self._move_divider(-STEP)
+
+    def action_more(self) -> None:
+        """Move it to the right or down."""
+        self._move_divider(STEP)
+
+    def _move_divider(self, by: int) -> None:
+        dividers = self.workspace.query(Divider) if self.workspace is not None else ()
+        shown = next((divider for divider in dividers if divider.region.area), None)
+        if shown is None:
+            self.notify("No line between panes can be moved here.", severity="warning")
+        else:
+            shown.move(by)
 
     def action_cancel(self) -> None:
         """Ask whether the running job shall stop."""
@@ -568,6 +597,7 @@ class Workbench(QuietCrashApp):
         if self._state_kept:
             theme = self.theming.remembered
             state = {"workspace": self.current, "theme": theme, "views": self.memory}
+            state["dividers"] = self.dividers
             asked = {"background": self.background.enabled}
             kept.save_state({**state, **asked, **self.session.to_json()})
 

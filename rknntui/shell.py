@@ -35,6 +35,7 @@ class Shell(Protocol):
         starting: asks before work that the target does not fit.
         current: the name of the workspace on the screen.
         opening: the name of the file that is being opened; empty where none is.
+        dividers: percent of the pane before each divider that was moved.
         memory: path of a model -> groups of its graph that are open.
     """
 
@@ -42,6 +43,7 @@ class Shell(Protocol):
     bridge: Bridge
     starting: Starting
     current: str
+    dividers: dict[str, int]
     memory: dict[str, list[str]]
 
     @property
@@ -58,6 +60,8 @@ class Shell(Protocol):
     def start_job(self, method: Task[P, R], params: P, title: str) -> None: ...
 
     def build(self, *, refresh: bool = False) -> None: ...
+
+    def take_target(self, kind: str, value: str) -> None: ...
 
     async def show(self, name: str) -> None: ...
 

@@ -82,14 +82,18 @@ class ActionProvider(Provider):
             yield f"file: {name}", sanitize(path, 300), partial(app.open_path, path)
         for device in session.listing.devices if session.listing is not None else ():
             name = sanitize(device.id, 100)
-            yield f"board: {name}", sanitize(device.what, 200), partial(self._take, "board", name)
+            yield (
+                f"board: {name}",
+                sanitize(device.what, 200),
+                partial(app.take_target, "board", device.id),
+            )
         if not session.recipe:
             return
         for chip, about in option("target_platform").about.items():
             yield (
                 f"chip: {chip}",
                 f"Take it as the target. {about}",
-                partial(self._take, "chip", chip),
+                partial(app.take_target, "chip", chip),
             )
         for one in OPTIONS:
             values = f" Values: {', '.join(one.choices)}." if one.choices else ""
@@ -98,11 +102,6 @@ class ActionProvider(Provider):
         for layer in session.summary.layers if session.summary is not None else ():
             link = partial(app.post_message, GoToLayer(layer.layer))
             yield f"layer: {sanitize(layer.layer, 200)}", layer.op, link
-
-    def _take(self, kind: str, name: str) -> None:
-        from rknntui.screens.dialogs.target import take_target
-
-        self.workbench.do(take_target(self.workbench, (kind, name)))
 
     async def _run(self, action: Action) -> None:
         await self.workbench.run_registered(action)

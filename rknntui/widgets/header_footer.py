@@ -215,6 +215,8 @@ class Tab:
 _SHOWS = {"model": ("model",), "recipe": ("config", "dataset"), "layers": ("build", "accuracy"),
           "chips": ("compile", "estimate"), "bench": ("board",), "result": ("result",)}  # fmt: skip
 """Workspace -> its steps; the last one has the figure, unless one before it is to be told first."""
+_WRONG = {"board": "bench", "compiled": "chips", "toolkit": "chips"}
+"""What of the target does not fit -> the workspace whose sign tells it."""
 _TOLD = ("running", "failed", "loading", "stale")
 """States that are told before those of other steps."""
 
@@ -222,6 +224,7 @@ _TOLD = ("running", "failed", "loading", "stale")
 def step_tabs(session: Session) -> list[Tab]:
     """All workspaces in their order, with what their steps say."""
     known = {step.name: step for step in steps(session)}
+    wrong = {_WRONG.get(one.kind) for one in mismatches(session)}
     tabs = []
     for name, place in WORKSPACES.items():
         own = [known[step] for step in _SHOWS.get(name, ())]
@@ -234,9 +237,9 @@ def step_tabs(session: Session) -> list[Tab]:
             elif name == "model":
                 figure = shown.figure
             tab = replace(tab, sign=shown.sign, figure=figure, style=STYLES[shown.state])
-        elif name == "builds" and (
-            builds := sum(j.method == "build" for j in session.jobs.values())
-        ):
+            if name in wrong and shown.state not in _TOLD:
+                tab = replace(tab, sign="!", style="warn")
+        elif name == "builds" and (builds := len(session.builds)):
             tab = replace(tab, figure=str(builds))
         tabs.append(tab)
     return tabs

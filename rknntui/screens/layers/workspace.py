@@ -34,6 +34,7 @@ from rknntui.screens.layers.words import (
     output_lines,
     set_text,
 )
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.layer_table import KnownLayersView
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.one_line import FactsLine, ViewBar
@@ -72,18 +73,20 @@ class Layers(Promoting):
         & #layers-panes, & #layers-body, & #search, & #guide { height: 1fr; }
         & #layers-left { width: 3fr; height: 1fr; }
         & #layers-body { layout: horizontal; }
-        & #detail { width: 2fr; height: 1fr; border-left: solid $panel; }
+        & #detail { width: 2fr; height: 1fr; }
         &.-stacked #layers-body { layout: vertical; }
         &.-stacked #layers-left { width: 1fr; }
         &.-stacked #detail {
-            width: 1fr; height: 15; border-left: none; border-top: solid $panel;
+            width: 1fr; height: 14;
         }
-        &.-stacked.-few #detail { height: 3; }
+        &.-stacked.-few #detail { height: 2; }
         &.-stacked.-few HistogramChart { display: none; }
         &.-drilled #layers-left { display: none; }
         &.-drilled #detail, &.-stacked.-drilled #detail {
-            width: 1fr; height: 1fr; border-left: none; border-top: none;
+            width: 1fr; height: 1fr;
         }
+        &.-stacked Divider { width: 1fr; height: 1; }
+        &.-drilled Divider { display: none; }
         &.-drilled HistogramChart, &.-stacked.-few.-drilled HistogramChart { display: block; }
     }
     """
@@ -105,6 +108,7 @@ class Layers(Promoting):
                 with Vertical(id="layers-left"):
                     yield NetworkCurve(id="network")
                     yield KnownLayersView(self.session.layers, LAYER_SETS["Quality"], id="layers")
+                yield Divider("layers-divider")
                 yield LayerDetail(id="detail")
             yield SearchPane(id="search")
             yield GuidePane(id="guide")

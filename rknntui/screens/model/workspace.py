@@ -19,6 +19,7 @@ from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.model.panes import DetailPane, NodeTable, SourceLoad
 from rknntui.screens.model.walk import SHOWN, Neighbours, NodeLayers, graph_of, layer_words
 from rknntui.session.promotion import LayerEdits
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import SearchLine
@@ -56,7 +57,7 @@ class ModelWorkspace(Workspace):
     DEFAULT_CSS = """
     ModelWorkspace {
         & Horizontal { height: 1fr; }
-        & #graph { width: 1fr; border-right: vkey $panel; }
+        & #graph { width: 1fr; }
         & #side { width: 1fr; }
         & #detail { height: 1fr; padding: 0 0 0 1; }
         & #neighbours { display: none; padding: 0 0 0 1; border-bottom: solid $panel; }
@@ -88,6 +89,7 @@ class ModelWorkspace(Workspace):
             with Vertical(id="graph"):
                 yield GraphTree(id="tree")
                 yield SearchLine("search: words of name, operator, tensor, shape")
+            yield Divider("model-divider")
             with Vertical(id="side"):
                 yield Neighbours(id="neighbours")
                 yield DetailPane(id="detail")
