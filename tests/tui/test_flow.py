@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine import RKNN
+from engine import RKNN, read_result
+from engine.wire.build import SIMULATE, SimulateParams
 from rknntui.app import Workbench
-from rknntui.screens.layers.workspace import Layers
-from rknntui.screens.result.workspace import Result
+from rknntui.session.steps import next_step
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, pictures, press_text, shown, write_recipe
@@ -27,79 +27,54 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
     folder = pictures(tmp_path / "photos", 10)
     model = tmp_path / "digits.onnx"
     shutil.copyfile(demo / "digits_demo.onnx", model)
-    out, listed = tmp_path / "digits.rknn", tmp_path / "dataset.txt"
+    out = tmp_path / "digits.rknn"
     async with Workbench(state_kept=False).run_test(size=(80, 24)) as pilot:
         app = shown(pilot)
         # open
         await pilot.press("o")
         await choose_path(pilot, model)
-        await until(pilot, lambda: app.session.model is not None, "a model is open")
+        await until(pilot, lambda: next_step(app.session).name == "dataset", "samples are next")
 
-        # dataset from a folder
-        await pilot.press("2", "v", "L")
+        # samples, mean and std in one form
+        await pilot.press("enter")
+        await until(pilot, lambda: "mean and std" in screen_text(app), "the form")
         await press_text(pilot, str(folder))
-        await pilot.press("down")
-        await press_text(pilot, str(listed))
-        await pilot.press("enter")
-        await until(pilot, lambda: app.session.recipe.get("dataset") == str(listed), "a list")
-        await until(pilot, lambda: "10 samples" in screen_text(app), "its samples are counted")
-        await until(pilot, lambda: "no problems" in screen_text(app), "they are good")
-
-        # mean and std: one choice sets both
-        await pilot.press("escape", "slash")
-        await press_text(pilot, "mean_v")
-        await pilot.press("enter", "enter")
-        await press_text(pilot, "127.5")
-        await pilot.press("enter")
+        await pilot.press("down", "minus", "enter")
+        await until(pilot, lambda: app.session.dataset is not None, "its samples are counted")
+        assert app.session.dataset.samples == 10
         assert app.session.recipe["mean_values"] == [[127.5]]
         assert app.session.recipe["std_values"] == [[127.5]]
 
         # build
-        await pilot.press("b")
+        await until(pilot, lambda: next_step(app.session).name == "build", "a build is next")
+        await pilot.press("enter")
         await until(pilot, lambda: app.session.summary is not None, "a build")
-        await until(pilot, lambda: "quantized layers run on integer kernels" in screen_text(app))
+        await until(pilot, lambda: "logits" in screen_text(app), "its output")
 
-        # worst layer
-        await pilot.press("t")
-        await until(pilot, lambda: app.current == "layers", "Layers")
-        await pilot.press("d")
-        worst = app.session.summary.worst[0].layer
-        await until(pilot, lambda: "reference (float)" in screen_text(app), "histograms")
-        assert worst in screen_text(app)
-        assert isinstance(app.workspace, Layers)
-
-        # run
-        await pilot.press(keys_of("result")[0], "r")
-        await until(pilot, lambda: "stroke" in screen_text(app), "a calibration sample")
-        await until(pilot, lambda: "Top " in screen_text(app), "outputs")
-        assert isinstance(app.workspace, Result)
-        before = app.workspace.outputs.records[0]
-        sample = Path(app.workspace.inputs.records[0]["file"])
-        assert sample.parent == folder
+        # run: as the file does below
+        sample = min(folder.iterdir())
+        params = SimulateParams(recipe=dict(app.session.recipe), inputs=(str(sample),))
+        job = await app.bridge.submit(SIMULATE, params, "run a sample")
+        await until(pilot, lambda: not job.running, "it ran")
+        top = read_result(job.id)["outputs"][0]["top"][0]
 
         # export
-        await pilot.press(keys_of("layers")[0], "x")
+        await pilot.press(keys_of("overview")[0], "x")
         await choose_path(pilot, out)
         await until(pilot, out.is_file, "the container")
 
-        # load it again, and run it
+        # load it again
         await pilot.press("o")
         await choose_path(pilot, out)
         await until(pilot, lambda: app.session.container == str(out), "the container is open")
-        await pilot.press(keys_of("result")[0], "e")
-        await choose_path(pilot, sample)
-        await pilot.press("r")
-        run = app.workspace
-        assert isinstance(run, Result)
-        await until(pilot, lambda: bool(run.outputs.records), "outputs of the container")
-        assert app.workspace.outputs.records[0].top == before.top
 
     rknn = RKNN()
     assert rknn.load_rknn(str(out)) == 0
     assert rknn.init_runtime() == 0
     pixels = np.asarray(Image.open(sample))
     outputs = rknn.inference(inputs=[pixels.reshape(1, 8, 8, 1)], data_format="nhwc")
-    assert float(np.max(outputs[0])) == pytest.approx(before.top[0].value, abs=1e-5)
+    assert float(np.max(outputs[0])) == pytest.approx(top["value"], abs=1e-5)
+    assert int(np.argmax(outputs[0])) == top["index"]
     rknn.release()
 
 
@@ -120,7 +95,7 @@ async def test_a_dataset_that_changed_on_disk_is_read_again(demo: Path, tmp_path
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.session.model is not None, "a model is open")
-        await pilot.press("3")
+        await pilot.press(keys_of("recipe")[0], "v")
         await until(pilot, lambda: "3 samples" in screen_text(app), "three samples")
         lines = listed.read_text(encoding="utf-8").splitlines()
         listed.write_text("\n".join(lines[:2]) + "\n", encoding="utf-8")
