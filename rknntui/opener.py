@@ -109,6 +109,7 @@ class Opener:
             yield
         finally:
             session.now_opening("")
+            self._app.ask_in_background()
 
     def changed_on_disk(self, message: SourceChanged) -> None:
         """Offer to read it again; nothing happens to the user's work before they say so."""
