@@ -151,7 +151,7 @@ def opened(model: Path) -> Callable[[Pilot[None]], Awaitable[Workbench]]:
         assert isinstance(app, Workbench)
         await until(pilot, lambda: app.session.model is not None, "a model is open")
         await app.show("model")
-        await until(pilot, lambda: "nodes" in screen_text(app), "its nodes are shown")
+        await until(pilot, lambda: len(app.workspace.graph.nodes) > 0, "its nodes are shown")
         return app
 
     return wait

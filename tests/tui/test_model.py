@@ -8,8 +8,10 @@ import pytest
 
 from rknntui.app import Workbench
 from rknntui.links import GoToNode
+from rknntui.screens.model.workspace import ModelWorkspace
 from rknntui.widgets.graph_tree import GraphTree
 from tests.tui.conftest import residual_model, screen_text, settle, until
+from tests.tui.flow import visited, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -117,6 +119,47 @@ async def test_a_graph_is_walked_and_the_way_back_is_kept(model: Path, opened) -
         await pilot.press("right", "escape")
         assert tree.node == 119
         assert tree.has_focus
+
+
+async def test_layers_share_cursor_and_promotion_with_the_graph(demo: Path, tmp_path: Path) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot, ModelWorkspace)
+        tree, layers = workspace.graph, app.session.layers
+        await until(pilot, lambda: tree.row_count > 3, "the graph")
+        assert "no build yet" in workspace.disabled_reason("drill") or tree.node < 0
+        await pilot.press("slash", *"stem", "enter")
+        assert "no build yet" in workspace.disabled_reason("promote")
+        await pilot.press("b")
+        await until(pilot, lambda: any(row.choice for row in layers.rows), "the layers")
+        await pilot.press("1", "v")  # to the optimised graph, on the same node
+        await until(pilot, lambda: workspace.which == "optimised" and tree.node >= 0, "the graph")
+        here = tree.nodes[tree.node][0]
+        assert "stem" in here
+        await until(pilot, lambda: layers.cursor == here or here in layers.cursor, "one cursor")
+        await pilot.press("space")
+        assert app.session.recipe["quantized_layers"] == {layers.cursor: "float16"}
+        await pilot.press("c")
+        await settle(pilot)
+        assert "● float16" in screen_text(app)
+        assert "dtype, ● as asked" in screen_text(app)
+        await pilot.press("c")
+        await settle(pilot)
+        assert " dB" in screen_text(app)
+        assert "SQNR, simulated" in screen_text(app)
+        await pilot.press("u")
+        assert "quantized_layers" not in app.session.recipe
+        other = next(row.id for row in layers.rows if "stage2" in row.id and row.choice)
+        layers.mark((other,))
+        layers.choose(other)  # as another view does
+        await until(pilot, lambda: tree.nodes[tree.node][0] == other, "the graph follows")
+        await settle(pilot)
+        assert any(row.lstrip().startswith("*") for row in screen_text(app).splitlines())
+        await pilot.press("enter")
+        await settle(pilot)
+        said = " ".join(screen_text(app).replace("┃", " ").split())
+        assert " dB simulated" in said
+        assert "layer " in said
 
 
 @pytest.mark.long

@@ -165,6 +165,8 @@ class ModelWorkspace(Workspace):
             from engine.wire.model import GRAPH
 
             self._loaded = state
+            if not self.graph.nodes:  # what is known already stands while the graph is read
+                self._show_model()
             self.ask(GRAPH, self._target(), self._show_graph)
 
     def _show_graph(self, view: GraphView) -> None:
