@@ -199,8 +199,11 @@ class RequestDialog(Dialog):
             entry.value = f"{entry.value} {path}".strip() if param.many else path
 
         start = "" if param.many else entry.value
-        folders, new = param.flag.kind != "file", "-o" in param.names
-        ask_user(self.app, PathPicker(param.label, start, folders=folders, new=new), chosen)
+        said, new = param.flag.help.lower(), "-o" in param.names
+        folders = param.flag.kind == "folder" or "folder" in said
+        suffixes = [s for s in (".rknn", ".txt") if s in said and not new]
+        dialog = PathPicker(param.label, start, folders=folders, new=new, suffixes=suffixes)
+        ask_user(self.app, dialog, chosen)
 
     def action_accept(self) -> None:
         """Go on where every text is a value, once what was typed before is in its field."""
