@@ -43,6 +43,13 @@ def job_word(method: str) -> str:
     return _WORDS.get(method, method.replace(".", " "))
 
 
+def job_title(method: str, title: str) -> str:
+    """What a job does and on what: records begin with the name of its method."""
+    if title.startswith(f"{method} "):
+        return f"{job_word(method)} {title.removeprefix(method).strip()}"
+    return title
+
+
 @dataclass(frozen=True)
 class BuildRow:
     """A build of the history.

@@ -9,6 +9,7 @@ from textual.containers import Vertical
 from textual.geometry import Region
 
 from engine.wire.formats import DURATION, PROGRESS
+from rknntui.session.builds import job_title
 from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class JobPane(Rows):
             job.state, "accent"
         )
         state = "stopping" if job.cancelling and job.running else job.state
-        line: Line = [(f"{job.title}  ", "head"), (state, style)]
+        line: Line = [(f"{job_title(job.method, job.title)}  ", "head"), (state, style)]
         if job.running:
             line.append((f" {PROGRESS.text(job.fraction)}", ""))
         else:

@@ -59,7 +59,10 @@ class Detail(Vertical):
         """Show lines that are wrapped to a width."""
         self._lines = lines
         self._show(log=False)
-        self._lay_out()
+        if self.about.size.width:
+            self._lay_out()
+        else:  # it was hidden: it has no width yet
+            self.call_after_refresh(self._lay_out)
 
     def show_log(self, record: JobRecord | None, live: JobView | None) -> None:
         """Show the log of a job: of one of this run as it is known, else as its record has it."""

@@ -30,7 +30,6 @@ from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import ViewBar
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
-from rknntui.workspaces import WORKSPACES
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -180,14 +179,12 @@ class Builds(TableWorkspace):
         listed = await asyncio.to_thread(list_jobs, LIMIT)
         if not self._alive:
             return
-        newest = self._records[0].id if self._records else ""
+        at_top = self.builds.cursor == 0, self.jobs.cursor == 0
         self._records = [record for record in listed if not in_background(record.method)]
         self._fill()
-        if self._records and self._records[0].id != newest:  # what was just started is looked at
-            at = self._records[0].id
-            if self._records[0].state == "running" or not newest:
-                self.builds.select_record("id", at)
-                self.jobs.select_record("id", at)
+        for table, top in zip((self.builds, self.jobs), at_top, strict=True):
+            if top:  # what is new is looked at, unless the user looks at another row
+                table.cursor = 0
         self._show_detail()
         self._estimate_next()
         self.refresh_bindings()
@@ -203,7 +200,13 @@ class Builds(TableWorkspace):
             f"Builds of {name} (dB simulated, est. estimated)"
         )
         records = [
-            {**JOBS.record(one, mark="", method=job_word(one.method)), "id": one.id}
+            JOBS.record(
+                one,
+                id=one.id,
+                mark="",
+                method=job_word(one.method),
+                title=one.title.removeprefix(f"{one.method} "),
+            )
             for one in self._records
         ]
         self.jobs.set_records(records, keep="id")
@@ -216,13 +219,11 @@ class Builds(TableWorkspace):
             if row.state == "done" and row.id not in self._times:
                 self._times[row.id] = None
                 recipe = dict(recipe_of(row.record))
-                asked = EstimateParams(recipe=recipe, chips=(self._chip(recipe),), layers=False)
+                chip = str(recipe.get("target_platform") or self.session.chip)
+                asked = EstimateParams(recipe=recipe, chips=(chip,), layers=False)
                 got = partial(self._estimated, row.id)
                 self.ask(COST_ESTIMATE, asked, got, failed=lambda _: self._estimate_next())
                 return
-
-    def _chip(self, recipe: dict[str, Any]) -> str:
-        return str(recipe.get("target_platform") or self.session.chip)
 
     def _estimated(self, build: str, answer: Estimates) -> None:
         time = answer.chips[0].time_ms if answer.chips else None
@@ -271,7 +272,8 @@ class Builds(TableWorkspace):
         other = next((one for one in self._rows if one.id == self._marked), None)
         if other is None or other.id == row.id:
             before = row.before.id if row.before is not None else ""
-            other = next((one for one in self._rows if one.id == before), None)
+            done = [one for one in self._rows if one.state == "done" and one.id != row.id]
+            other = next((one for one in done if one.id == before), done[0] if done else None)
         if other is None:
             return None
         return (other, row) if other.started <= row.started else (row, other)
@@ -289,7 +291,7 @@ class Builds(TableWorkspace):
         row = self.row
         if row is None or row.state != "done":
             return "only a finished build can be compared."
-        return with_keys("there is no earlier build of this model; {builds.mark} marks another.")
+        return "there is no other build of this model yet."
 
     # -- views -------------------------------------------------------------------------------------
 
@@ -305,9 +307,7 @@ class Builds(TableWorkspace):
         record = self.record if self.is_attached else None
         if method == "copy_command" and not self.command_line():
             return "no command does what this job did."
-        if method == "run" and self.view == "Variants":
-            return self._no_build()
-        if method == "refresh":
+        if method == "refresh" or (method == "run" and self.view == "Variants"):
             return self._no_build()
         if method == "stop":
             return "" if self._live_job() is not None else "no job is running."
@@ -315,14 +315,11 @@ class Builds(TableWorkspace):
             return "" if record is not None else "there is no job here ({app.build} builds)."
         if method == "compare":
             return "" if self._detail == "changes" or self._pair() is not None else self._why_not()
-        if method == "mark":
+        if method in ("mark", "export") and self.view == "Builds":
             done = record is not None and record.state == "done"
-            return "" if done else "only a finished build can be marked."
+            return "" if done else "only a finished build has that."
         if method == "filter" and self.is_attached and self.detail.in_log:
             return ""
-        if method == "export" and self.view == "Builds":
-            done = record is not None and record.state == "done"
-            return "" if done else "only a finished build has a report."
         return super().unavailable_reason("save_table" if method == "export" else method)
 
     def _no_build(self) -> str:
@@ -438,8 +435,7 @@ class Builds(TableWorkspace):
             session.result_found(JobView.of_record(record, events), summary)
             await find_results(session)
         self.notify(with_keys("The build is open with its recipe. {app.undo} goes back."))
-        if "overview" in WORKSPACES:
-            self.post_message(GoTo("overview"))
+        self.post_message(GoTo("overview"))
 
     @on(Rows.Chosen, "#jobs")
     def _to_log(self) -> None:
