@@ -19,6 +19,7 @@ from rknntui.session.kept import Values, draft_of
 from rknntui.session.state import BUILT, RESULTS
 
 if TYPE_CHECKING:
+    from engine import JobRecord
     from rknntui.bridge import Bridge
     from rknntui.session.kept import Draft
     from rknntui.session.state import Session
@@ -121,6 +122,29 @@ async def open_recipe(session: Session, bridge: Bridge, recipe: Mapping[str, obj
     session.set_recipe(recipe, None)
     view = await look(bridge, recipe)
     session.model_opened(replace(view, recipe=None), str(recipe["model"]))
+    await find_results(session)
+
+
+async def open_build(session: Session, bridge: Bridge, record: JobRecord) -> None:
+    """Open a build of the history again, with its recipe and result; undo comes back.
+
+    Raises:
+        EngineError: the model cannot be read.
+    """
+    from engine import read_events, read_result
+    from rknntui.session.builds import recipe_of
+
+    recipe = dict(recipe_of(record))
+    if session.recipe.get("model") == recipe["model"] and session.container is None:
+        session.set_values({name: recipe.get(name) for name in {*session.recipe, *recipe}})
+    else:
+        await open_recipe(session, bridge, recipe)
+    with contextlib.suppress(EngineError):  # removed from the history meanwhile, or damaged
+        events = await asyncio.to_thread(read_events, record.id)
+        result = await asyncio.to_thread(read_result, record.id)
+        if result is not None:
+            outcome = read_record(record.method, result)
+            session.result_found(JobView.of_record(record, events), outcome)
     await find_results(session)
 
 

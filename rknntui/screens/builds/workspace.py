@@ -418,22 +418,11 @@ class Builds(TableWorkspace):
             self.workbench.do(self._open_again(record))
 
     async def _open_again(self, record: JobRecord) -> None:
-        from engine import read_events
         from rknntui.screens.dialogs.prompts import ask_trust
-        from rknntui.session.open_flow import find_results, open_recipe
+        from rknntui.session.open_flow import open_build
 
-        session, recipe = self.session, dict(recipe_of(record))
-        await ask_trust(self.workbench, recipe)
-        if session.recipe.get("model") == recipe["model"] and session.container is None:
-            names = {*session.recipe, *recipe}
-            session.set_values({name: recipe.get(name) for name in names})
-        else:
-            await open_recipe(session, self.bridge, recipe)
-        summary = await asyncio.to_thread(result_of, record, BUILD)
-        if summary is not None:
-            events = await asyncio.to_thread(read_events, record.id)
-            session.result_found(JobView.of_record(record, events), summary)
-            await find_results(session)
+        await ask_trust(self.workbench, recipe_of(record))
+        await open_build(self.session, self.bridge, record)
         self.notify(with_keys("The build is open with its recipe. {app.undo} goes back."))
         self.post_message(GoTo("overview"))
 
