@@ -42,6 +42,31 @@ def _safe(cell: Any) -> Any:
     return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") else text
 
 
+_STYLE = (
+    "body{font:14px sans-serif;margin:24px;color:#222}table{border-collapse:collapse}"
+    "td,th{border-bottom:1px solid #ddd;padding:2px 10px;text-align:left;white-space:nowrap}"
+    "td.n{text-align:right}.sort th{cursor:pointer}svg{max-width:100%;height:auto}"
+    ".wide{overflow-x:auto}"
+)
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+
+def html_text(text: str) -> str:
+    """A text of a model or recipe as it may stand in HTML."""
+    return escape(sanitize(text, _CELL))
+
+
+def html_page(title: str, parts: Iterable[str], script: str = "") -> str:
+    """A whole document that loads nothing; the title is escaped here, the parts are HTML."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html_text(title)}</title>"
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<style>{_STYLE}</style></head><body>\n<h1>{html_text(title)}</h1>\n{''.join(parts)}\n"
+        f"{f'<script>{script}</script>' if script else ''}</body></html>\n"
+    )
+
+
 def html_table(table: Table, rows: Iterable[Any]) -> str:
     """A ``<table>`` with every column that says something; numbers have the class ``n``."""
     rows = list(rows)
@@ -50,8 +75,7 @@ def html_table(table: Table, rows: Iterable[Any]) -> str:
     body = "\n".join(
         "<tr>"
         + "".join(
-            f"{'<td class=n>' if c.format.right else '<td>'}"
-            f"{escape(sanitize(c.show(row), _CELL))}</td>"
+            f"{'<td class=n>' if c.format.right else '<td>'}{html_text(c.show(row))}</td>"
             for c in columns
         )
         + "</tr>"

@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import Any
@@ -18,7 +17,6 @@ from engine import (
     __version__,
     list_jobs,
     read_result,
-    sanitize,
     sqnr_rank,
     summary_sections,
 )
@@ -39,7 +37,7 @@ from rknntui.cost_report.pictures import (
     roofline,
 )
 from rknntui.session.builds import recipe_of
-from rknntui.tables import html_table
+from rknntui.tables import html_page, html_table, html_text
 
 Ask = Callable[[Method[Any, Any], Any], Awaitable[Any]]
 """Answers a query or gives a job's result; None where it is not known and is not to be asked."""
@@ -187,12 +185,6 @@ CHARTS: dict[str, Callable[[BuildReport], str]] = {
 
 # -- the page --------------------------------------------------------------------------------------
 
-_STYLE = (
-    "body{font:14px sans-serif;margin:24px;color:#222}table{border-collapse:collapse}"
-    "td,th{border-bottom:1px solid #ddd;padding:2px 10px;text-align:left;white-space:nowrap}"
-    "td.n{text-align:right}.sort th{cursor:pointer}svg{max-width:100%;height:auto}"
-    ".wide{overflow-x:auto}"
-)
 _SCRIPT = """
 for (const table of document.querySelectorAll("table.sort")) {
   table.rows[0].addEventListener("click", event => {
@@ -208,17 +200,15 @@ for (const table of document.querySelectorAll("table.sort")) {
   });
 }
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _LIBRARIES = ("onnx", "onnxruntime", "numpy", "pillow")
 
 
 def page(report: BuildReport) -> str:
     """One HTML file; what is from model, recipe or findings is escaped."""
-    title = _clean(f"{report.summary.name}: build {report.summary.key[:12]}")
     sections = [one for one in summary_sections(report.summary) if one.title != "Next step"]
     parts = [
-        f"<h1>{title}</h1><p>Figures say whether they are simulated, estimated or measured.</p>",
-        *(f"<h2>{_clean(one.title)}</h2>{_rows(one.rows, one.columns)}" for one in sections),
+        "<p>Figures say whether they are simulated, estimated or measured.</p>",
+        *(f"<h2>{html_text(one.title)}</h2>{_rows(one.rows, one.columns)}" for one in sections),
         *(draw(report) for draw in CHARTS.values()),
         "<h2>Layers</h2><p>A click on a heading sorts, another one turns the order.</p>",
     ]
@@ -233,17 +223,13 @@ def page(report: BuildReport) -> str:
     if report.absent:
         rows = [tuple(text.split(": ", 1)) for text in report.absent]
         parts.append(f"<h2>Not in this report</h2>{_rows(rows, ('what', 'why'))}")
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<style>{_STYLE}</style></head><body>\n{''.join(parts)}\n"
-        f"<script>{_SCRIPT}</script></body></html>\n"
-    )
+    title = f"{report.summary.name}: build {report.summary.key[:12]}"
+    return html_page(title, parts, _SCRIPT)
 
 
 def _rows(rows: Any, heads: tuple[str, ...]) -> str:
-    lines = [f"<tr>{''.join(f'<th>{_clean(head)}</th>' for head in heads)}</tr>"]
-    lines += [f"<tr>{''.join(f'<td>{_clean(cell)}</td>' for cell in row)}</tr>" for row in rows]
+    lines = [f"<tr>{''.join(f'<th>{html_text(head)}</th>' for head in heads)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{html_text(cell)}</td>' for cell in row)}</tr>" for row in rows]
     return f"<table>{''.join(lines)}</table>\n"
 
 
@@ -255,7 +241,3 @@ def _versions() -> list[tuple[str, str]]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _clean(text: str) -> str:
-    return escape(sanitize(text, 500))

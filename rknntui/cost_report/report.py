@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from html import escape
 from typing import Literal
 
-from engine import sanitize
 from engine.wire.cost import ChipEstimate, Estimates, Interval
 from engine.wire.cost_tables import CHIPS, TENSORS, problem_lines
 from engine.wire.layers import COST, layer_rows
 from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map, picture, roofline
-from rknntui.tables import delimited, html_table
+from rknntui.tables import delimited, html_page, html_table, html_text
 
 
 def csv_text(estimates: Estimates, kind: str) -> str:
@@ -31,11 +29,6 @@ def csv_text(estimates: Estimates, kind: str) -> str:
     return delimited(COST, rows)
 
 
-_STYLE = (
-    "body{font:14px sans-serif;margin:24px;color:#222}table{border-collapse:collapse}"
-    "td,th{border-bottom:1px solid #ddd;padding:2px 10px;text-align:left;white-space:nowrap}"
-    "td.n{text-align:right}svg{max-width:100%;height:auto}"
-)
 _NOTE = (
     "Every figure is estimated: from formulas that give what the vendor's compiler prints, and "
     "from a model fitted to published frame rates. Nothing was measured on your board unless it "
@@ -45,30 +38,23 @@ _NOTE = (
 
 def page(estimates: Estimates) -> str:
     """One HTML file without script or links to outside; what is from the model is escaped."""
-    title = f"{_clean(estimates.model)}: cost on {len(estimates.chips)} chips (estimated)"
-    parts = [f"<h1>{title}</h1><p>{escape(_NOTE)}</p>", chip_bars(estimates)]
+    parts = [f"<p>{html_text(_NOTE)}</p>", chip_bars(estimates)]
     parts.append(html_table(CHIPS, estimates.chips))
-    parts += [f"<p>{_clean(line)}</p>" for line in problem_lines(estimates.chips)]
+    parts += [f"<p>{html_text(line)}</p>" for line in problem_lines(estimates.chips)]
     for one in estimates.chips:
         parts += _chip(one, estimates.model)
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body>\n{''.join(parts)}\n</body></html>\n"
-    )
+    many = len(estimates.chips)
+    return html_page(f"{estimates.model}: cost on {many} chips (estimated)", parts)
 
 
 def _chip(one: ChipEstimate, model: str) -> list[str]:
     if not one.layers:
         return []
-    parts = [f"<h2>{_clean(one.chip)} ({_clean(one.dtype)}, estimated)</h2>"]
+    parts = [f"<h2>{html_text(one.chip)} ({html_text(one.dtype)}, estimated)</h2>"]
     parts += [layer_bars(one, model), roofline(one, model)]
     if one.memory is not None and one.memory.spans:
         parts.append(memory_map(one, model))
     return [*parts, html_table(COST, layer_rows(one))]
-
-
-def _clean(text: str) -> str:
-    return escape(sanitize(text, 500))
 
 
 Kind = Literal["chips", "layers", "tensors", "roofline"]
