@@ -20,7 +20,6 @@ from rknntui.output import Output
 from rknntui.session import kept
 from rknntui.session.background import Background
 from rknntui.session.kept import Drafts, drafts_folder
-from rknntui.session.layers import read_table
 from rknntui.session.messages import (
     JobChanged,
     KeysChanged,
@@ -28,6 +27,7 @@ from rknntui.session.messages import (
     StepsChanged,
     WorkerChanged,
 )
+from rknntui.session.promotion import read_table
 from rknntui.session.state import Session
 from rknntui.session.timing import StageTimes, left_text, times_file
 from rknntui.starting import Starting

@@ -37,6 +37,8 @@ _MOST_LAYERS = 0.1
 _LEAST_GAIN = 0.1
 # Candidates whose time is estimated before one is chosen.
 _PRICED = 12
+# So many layers are promoted together at most, where one alone gains less.
+_TOGETHER = 4
 
 
 def remark_of(proposal: Proposal) -> str:
@@ -120,9 +122,12 @@ def propose(
     before, after = (sqnr_of(model.noise(names)) for names in ((), lifted))
     first, last = cost_with(()), cost_with(lifted)
     alone: list[Ranked] = []
+    partners = _partners(model) if gains else {}
     for name in model.layers if gains else ():
-        row = _row(layers.by_id[name], whole, model.cost([name]), whole)
-        alone.append(_priced(row, first, cost_with([name])) if (row.share or 0) > 0 else row)
+        names = partners.get(name, (name,))
+        row = _row(layers.by_id[name], whole, model.cost(names), whole)
+        row = replace(row, together=tuple(other for other in names if other != name))
+        alone.append(_priced(row, first, cost_with(names)) if (row.share or 0) > 0 else row)
     return Proposal(
         layers=chosen,
         ranking=tuple(ranking),
@@ -133,6 +138,17 @@ def propose(
         time_before_ms=None if first is None else first.time_ms,
         time_after_ms=None if last is None else last.time_ms,
     )
+
+
+def _partners(model: NoiseModel) -> dict[str, tuple[str, ...]]:
+    """Layer -> the layers that gain together, each, more than this one alone."""
+    whole, found = model.cost(), dict[str, tuple[str, ...]]()
+    for candidate in model.candidates((), _TOGETHER):
+        each = (whole - candidate.cost) / len(candidate.layers)
+        for name in candidate.layers:  # the best candidates come first
+            if each > whole - model.cost([name]):
+                found.setdefault(name, tuple(sorted(candidate.layers)))
+    return found
 
 
 def _affordable(

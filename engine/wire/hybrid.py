@@ -11,7 +11,7 @@ from engine.build import BuildSummary
 from engine.wire.accuracy import RoundedOutput
 from engine.wire.codec import Above, Key, Omit, Text, Whole
 from engine.wire.flags import Argument, Flag, Force
-from engine.wire.formats import ADDED_BYTES, ADDED_MS, FIGURE, GAIN, PERCENT
+from engine.wire.formats import ADDED_BYTES, ADDED_MS, FIGURE, GAIN, NAME, PERCENT
 from engine.wire.method import Part, Query, Task
 from engine.wire.names import CURVE_KIND
 from engine.wire.record import record
@@ -334,6 +334,8 @@ class Ranked(Promotable):
     Attributes:
         gain_db: what it gains at the outputs; None where nothing is left of the error.
         share: of the error, of 1.
+        together: the layers that are promoted with it, since one alone would gain less; gain and
+            costs are of all of them.
         gain_per_ms: dB for each millisecond that it adds; None where it adds less than 0.5 µs.
     """
 
@@ -344,6 +346,9 @@ class Ranked(Promotable):
         "error_share", "of error %", PERCENT, "The error that promoting it takes away.", width=10)]
     gain_per_ms: Annotated[float | None, Column(
         "", "dB/ms", FIGURE, "Its gain for each millisecond that it adds.", width=7)] = None
+    together: Annotated[tuple[str, ...], Column(
+        "", "with", NAME, "What is promoted with it: gain and costs are of all of them.",
+        lambda own: ", ".join(own.together) or None, from_width=100)] = ()
 
 
 # fmt: on

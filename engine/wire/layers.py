@@ -457,7 +457,8 @@ LAYER_SETS = {
         "layers-quality",
         "A layer of a build, its error (simulated), and what promoting it gains and costs.",
         "mark number name op@96 wanted built@92 sqnr isolated_sqnr@1 gain_db@1 promote_ms@1 "
-        "gain_per_ms@110 saturation@84 minimum@120 maximum@120 added_share@130 output_impact@100 "
+        "together@100 gain_per_ms@110 saturation@84 "
+        "minimum@120 maximum@120 added_share@130 output_impact@100 "
         "rounding@140 integer@150 cosine@160 isolated_cosine@170 why_float@180 source@190 "
         "tensor@210 observed_minimum@220 observed_maximum@220 promote_bytes@230",
         "choice",

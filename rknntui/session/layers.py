@@ -16,8 +16,6 @@ from rknntui.session.messages import LayersChanged
 if TYPE_CHECKING:
     from engine.wire.hybrid import Table
     from engine.wire.layers import LayerFigures
-    from rknntui.bridge import Bridge
-    from rknntui.session.state import Session
 
 SOURCES = ("choice", "error", "proposed", "kernel", "estimated", "compiled", "measured", "compared")
 """Who fills rows, in the order in which theirs count; order and numbers are the first one's."""
@@ -120,18 +118,3 @@ class KnownLayers:
     def _changed(self) -> None:
         self._joined = None
         self._publish(LayersChanged())
-
-
-async def read_table(bridge: Bridge, session: Session) -> None:
-    """Ask what the layers of the last build are and may become, and let the session know."""
-    from engine.wire.hybrid import TABLE
-    from engine.wire.layers import layer_rows
-    from engine.wire.requests import ModelTarget
-
-    built, summary = session.built, session.summary
-    if built is None or summary is None or not summary.quantized or session.container is not None:
-        return
-    answer = await bridge.call(TABLE, ModelTarget(recipe=built))
-    if session.built == built:
-        session.layers.table = answer
-        session.layers.fill("choice", layer_rows(answer))

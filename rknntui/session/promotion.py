@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from engine.wire.codec import Values
     from engine.wire.hybrid import LayerRow
+    from rknntui.bridge import Bridge
     from rknntui.session.state import Session
 
 LAYERS = "quantized_layers"
@@ -141,9 +142,18 @@ class LayerEdits:
         """Layer -> [minimum, maximum] as the recipe asks."""
         return by_layer(ranges_of(self._session.recipe), self.rows)
 
-    def chosen(self, layer: str) -> list[LayerRow]:
-        """The rows that an action takes: the marked ones, else that of ``layer``."""
+    def chosen(self, layer: str, *, together: bool = False) -> list[LayerRow]:
+        """The rows that an action takes: the marked ones, else that of ``layer``.
+
+        Args:
+            layer: id of the layer under the cursor.
+            together: whether those come along that it gains with.
+        """
         names = self._session.layers.marked or {layer}
+        if together and not self._session.layers.marked:
+            known = next((row for row in self._session.layers.rows if row.id == layer), None)
+            if known is not None and known.proposed is not None:
+                names = {layer, *known.proposed.together}
         return [row for row in self.rows if row.id in names]
 
     def ask_for(self, layers: Layers, ranges: Ranges | None = None) -> None:
@@ -158,7 +168,7 @@ class LayerEdits:
         Args:
             layer: id of the layer under the cursor.
         """
-        chosen = self.chosen(layer)
+        chosen = self.chosen(layer, together=True)
         after = toggled(self.layers, chosen)
         if not chosen:
             return "it is no layer that can have another dtype."
@@ -166,3 +176,18 @@ class LayerEdits:
             return f"it is {base_dtype(chosen[0])} and has no better dtype here."
         self.ask_for(after)
         return ""
+
+
+async def read_table(bridge: Bridge, session: Session) -> None:
+    """Ask what the layers of the last build are and may become, and let the session know."""
+    from engine.wire.hybrid import TABLE
+    from engine.wire.layers import layer_rows
+    from engine.wire.requests import ModelTarget
+
+    built, summary = session.built, session.summary
+    if built is None or summary is None or not summary.quantized or session.container is not None:
+        return
+    answer = await bridge.call(TABLE, ModelTarget(recipe=built))
+    if session.built == built:
+        session.layers.table = answer
+        session.layers.fill("choice", layer_rows(answer))

@@ -344,7 +344,9 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back(demo: Path, tmp_path:
         best = workspace.table.record
         assert workspace.table.cursor == 0
         await pilot.press("space")
-        assert app.session.recipe["quantized_layers"] == {best["id"]: "float16"}
+        group = (best["id"], *workspace.table.figures.proposed.together)
+        promoted = dict.fromkeys(group, "float16")
+        assert app.session.recipe["quantized_layers"] == promoted
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
         seen = workspace.effect.outputs["logits"]
         assert seen.sqnr_db > seen.before_db
@@ -352,11 +354,11 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back(demo: Path, tmp_path:
         await pilot.press("u")
         assert "quantized_layers" not in app.session.recipe
         await pilot.press("ctrl+r")
-        assert app.session.recipe["quantized_layers"] == {best["id"]: "float16"}
+        assert app.session.recipe["quantized_layers"] == promoted
         assert "simulated over" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui hybrid table ")
-        assert f"--quantized-layers {best['id']}=float16" in app.clipboard.replace("'", "")
+        assert f"{best['id']}=float16" in app.clipboard.replace("'", "")
 
 
 async def promote_two_and_export(pilot, workspace: Layers, path: Path) -> None:

@@ -13,7 +13,7 @@ from textual.message import Message
 from engine import Finding
 from engine.build import BuildSummary
 from engine.wire.build import Analysis, Distance, LayerAccuracy
-from engine.wire.hybrid import LayerRow
+from engine.wire.hybrid import LayerRow, Ranked
 from engine.wire.layers import QUALITY, layers_of
 from engine.wire.model import LOAD, OPEN, LoadParams, Tensor
 from engine.wire.requests import ModelTarget
@@ -128,6 +128,18 @@ def test_edits_change_the_recipe_and_forget_their_marks() -> None:
     assert edits.lift("c") == ""
     assert edits.layers == {"a": "float16"}
     assert session.layers.marked == set()
+    names = {
+        "id": "b",
+        "tensor": "b_out",
+        "op": "Conv",
+        "sources": (),
+        "gain_db": 2.0,
+        "share": 0.5,
+    }
+    session.layers.fill("proposed", layers_of("proposed", [Ranked(**names, together=("c",))]))
+    assert edits.lift("b") == ""
+    assert set(edits.layers) == {"a", "b", "c"}, "alone it would gain less"
+    assert session.undo()
     edits.ask_for(edits.layers, {"b": [-1.0, 2.0]})
     assert edits.ranges == {"b": [-1.0, 2.0]}
     edits.ask_for({**edits.layers, "b": "float16"})

@@ -23,6 +23,7 @@ from engine.wire.formats import (
 )
 from engine.wire.model import LayerSpread
 from engine.wire.table import LOW_DB
+from rknntui.keys.actions import key_text
 from rknntui.widgets.charts import Histogram, HistogramChart, bars
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.records import name_text
@@ -113,6 +114,9 @@ def layer_lines(
         if spread.channels and len(spread.channels) > 1:
             lines.append(_channels_line(spread.channels, width))
     parts = [] if row.choice is None else _choice_texts(row.choice, record)
+    if row.proposed is not None and row.proposed.together:
+        others = name_text(", ".join(row.proposed.together))
+        parts.insert(0, f"{key_text('layers.lift')} promotes it with {others}: alone it gains less")
     lines += [
         [(text, "")] for text in wrap(" · ".join(filter(None, (*parts, _ranked(row)))), width)
     ]
