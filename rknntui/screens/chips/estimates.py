@@ -230,6 +230,8 @@ class Answers:
     def overview(self, scenario: WhatIf = AS_IS) -> Estimates | None:
         """All chips, without their layers; None before the answer, and where it failed."""
         found: Estimates | None = self._answer(("chips", scenario), Estimates)
+        if scenario == AS_IS and not self._known:  # until then what the background asked
+            found = self._workspace.session.estimates
         return found if found is None or self.goal is None else judged(found, self.goal)
 
     def estimate(self, chip: str, scenario: WhatIf = AS_IS) -> ChipEstimate | None:

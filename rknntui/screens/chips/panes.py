@@ -15,7 +15,7 @@ from engine.wire.formats import MILLISECONDS, RATIO
 from engine.wire.layers import COST, LayerFigures, by_layer, layer_rows
 from engine.wire.table import Column, Record, Table
 from rknntui.keys.actions import with_keys
-from rknntui.screens.base.views import Views
+from rknntui.screens.base.views import LOW, Views
 from rknntui.screens.chips import words
 from rknntui.screens.chips.charts import RooflinePane, SpansChart, alive_at, peak_of
 from rknntui.screens.chips.code import CodePane
@@ -322,6 +322,12 @@ class ChipViews(Views):
         least = _LEAST_LINES if self.view == "Chips" else super().most_notes()
         return max(least, free)
 
+    def tell(self) -> None:
+        """What is said stands right below the rows, where these leave room."""
+        super().tell()
+        if self.app.size.height >= LOW and self.view not in ("Memory", "Roofline", "Code"):
+            self.told.styles.height = self.most_notes()
+
     def notes(self, width: int) -> list[Line]:
         shown = self._shown
         if shown is None:
@@ -332,7 +338,8 @@ class ChipViews(Views):
             case "Memory":
                 return words.memory_lines(shown.estimate, width)
             case "Advice":
-                return words.advice_lines(self.pane.table.record, shown.estimate, width)
+                lines = words.advice_lines(self.pane.table.record, shown.estimate, width)
+                return lines + words.limit_lines(shown.estimate, width)
             case "Code":
                 return self.code.notes(width)
             case "Exports":
