@@ -321,7 +321,8 @@ class Answers:
     async def _ask(self) -> None:
         from engine import EngineError
 
-        while (missing := self._missing()) is not None:
+        # without a view it is being taken from the screen
+        while self._workspace.view and (missing := self._missing()) is not None:
             key, method, params = missing
             self._changed()
             about = self._about
@@ -329,7 +330,7 @@ class Answers:
                 answer: object = await self._workspace.bridge.call(method, params)
             except EngineError as error:
                 answer = error
-            if not self._workspace.is_attached or about != self._about:
+            if not self._workspace.view or about != self._about:
                 return
             self._known[key] = answer
         self.asking = False
