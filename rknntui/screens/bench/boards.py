@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from engine import EMULATED_CHIPS, sanitize
 from engine.wire.devices import (
     DEVICES_ADD,
+    DEVICES_EXAMINE,
     DEVICES_LIST,
     DEVICES_REMOVE,
     AddBoardParams,
     Device,
     DeviceListParams,
+    ExamineParams,
     Listing,
     NamedBoard,
 )
@@ -167,6 +169,21 @@ def _addressed(params: AddBoardParams) -> AddBoardParams:
     if params.over != "emulated" and not params.address.strip():
         raise ValueError("address: it is needed, as 192.168.0.7:5555 or pi@board.")
     return params
+
+
+async def examine(bench: Bench, device: str) -> None:
+    """Examine a board with the open model, in place of what is being examined.
+
+    Raises:
+        EngineError: there is no worker.
+    """
+    pane, bridge = bench.views.examined, bench.bridge
+    for job_id in pane.running:
+        bridge.discard(job_id)
+    test = bench.file is not None and not bench.run.going  # a board runs one model at a time
+    params = ExamineParams(device, bench.file, test, bench.chip)
+    title = f"examine {sanitize(device, 80)}"
+    pane.follow(device, await bridge.submit(DEVICES_EXAMINE, params, title, quiet=True))
 
 
 # Why a key cannot act now.

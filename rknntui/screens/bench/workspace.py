@@ -14,7 +14,7 @@ from engine import sanitize
 from engine.wire.board import BOARD_ABOUT, About, AboutParams
 from engine.wire.board_tables import BOARDS
 from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
-from engine.wire.devices import DEVICES_EXAMINE, Device, ExamineParams, PerfParams
+from engine.wire.devices import Device, PerfParams
 from engine.wire.layers import layer_rows
 from engine.wire.measured import (
     MEASURED_COMPARE,
@@ -27,7 +27,7 @@ from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
 from rknntui.links import GoToCompiled, GoToLayer
 from rknntui.screens.base.views import TableWorkspace
-from rknntui.screens.bench.boards import Looking, Watch, reason
+from rknntui.screens.bench.boards import Looking, Watch, examine, reason
 from rknntui.screens.bench.lines import model_name, page_lines
 from rknntui.screens.bench.live import SETTINGS, Measuring, RunSettings
 from rknntui.screens.bench.panes import BenchViews
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from rknntui.links import Link
-    from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged
+    from rknntui.session.messages import JobChanged, JobEnded, LayersChanged, RecipeChanged
 
 REST_SECONDS = 0.3
 """A ready board is asked what it is once the list has been still for so long."""
@@ -162,6 +162,9 @@ class Bench(TableWorkspace):
 
     def update_view(self) -> None:
         self._draw()
+        self.views.timed.show(self.run, self.session.layers.rows)
+        if layer := self.session.layers.cursor:
+            self.views.timed.layer_table.select_layer(layer)
         self._looking.resume()
 
     def hide(self) -> None:
@@ -193,9 +196,9 @@ class Bench(TableWorkspace):
 
         return replace(params, **self.model, device=self.board)  # type: ignore[arg-type]
 
-    def on_layers_changed(self) -> None:
+    def on_layers_changed(self, message: LayersChanged) -> None:
         """More is known beside the times."""
-        if self.shown and not self.run.measuring:
+        if message.rows and self.shown and not self.run.measuring:
             self.views.timed.show(self.run, self.session.layers.rows)
 
     def _looked(self) -> None:
@@ -273,6 +276,8 @@ class Bench(TableWorkspace):
             self._list_runs()
         if event.view and self.view == "Curve":
             self.views.curve.show_run(self.run)
+        if not event.view and self.views.layer_id:
+            self.session.layers.choose(self.views.layer_id)
         self.screen.refresh_bindings()
 
     # -- the boards --------------------------------------------------------------------------------
@@ -335,18 +340,7 @@ class Bench(TableWorkspace):
         if device is None:
             return
         self.views.bar.choose("Examine")
-        pane, bridge = self.views.examined, self.bridge
-
-        async def submit() -> None:
-            for job_id in pane.running:
-                bridge.discard(job_id)
-            test = self.file is not None and not self.run.going
-            params = ExamineParams(device.id, self.file, test, self.chip)
-            title = f"examine {sanitize(device.id, 80)}"
-            job = await bridge.submit(DEVICES_EXAMINE, params, title, quiet=True)
-            pane.follow(device.id, job)
-
-        self.workbench.do(submit())
+        self.workbench.do(examine(self, device.id))
 
     # -- the model on a board ----------------------------------------------------------------------
 
@@ -420,7 +414,7 @@ class Bench(TableWorkspace):
     @on(Rows.Chosen, "#layer-times, #compared")
     def _open_layer(self) -> None:
         if self.views.layer_id:
-            self.post_message(GoToLayer(self.views.layer_id))
+            self.post_message(GoToLayer(self.views.layer_id, columns="board"))
 
     # -- the watch ---------------------------------------------------------------------------------
 
