@@ -131,11 +131,6 @@ class RecordTable(Table, Generic[R]):
         return False
 
     @property
-    def shown_keys(self) -> tuple[str, ...]:
-        """The keys of the columns that there is room for."""
-        return tuple(column.key for column in self.columns)
-
-    @property
     def sorted_by(self) -> str | None:
         """The field that the records are sorted by; None for the given order."""
         return None if self.sort_column is None else self.columns[self.sort_column].key

@@ -58,11 +58,6 @@ class Table(Rows):
         """Index, in the rows as given, of the row under the cursor."""
         return self._order[self.cursor] if self._order else None
 
-    def select_row(self, row: int) -> None:
-        """Put the cursor on a row of the rows as given, where it is shown."""
-        if row in self._order:
-            self.cursor = self._order.index(row)
-
     def set_rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Show other rows.
 
