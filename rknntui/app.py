@@ -18,7 +18,7 @@ from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
 from rknntui.session import kept
-from rknntui.session.background import Background
+from rknntui.session.background import Background, read_table
 from rknntui.session.kept import Drafts, drafts_folder
 from rknntui.session.messages import (
     JobChanged,
@@ -381,8 +381,12 @@ class Workbench(QuietCrashApp):
         """Start a long action; it waits in the worker while another one runs. Where the target
         does not fit it, the first start is a question, the second a yes.
         """
-        if not self.starting.asks(method.name, params):
+        if not self.asks_first(method.name, params):
             self.do(self.bridge.submit(method, params, title))
+
+    def asks_first(self, method: str, params: object) -> bool:
+        """Whether the start of a job that the target does not fit waits for a yes."""
+        return self.starting.asks(method, params)
 
     def copy(self, text: str) -> None:
         """Copy a text by the terminal, or into a file when it is too long for that."""

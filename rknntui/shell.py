@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rknntui.keys.actions import Action
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
-    from rknntui.starting import Starting
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -32,7 +31,6 @@ class Shell(Protocol):
     Attributes:
         session: model, recipe, problems, jobs and last build.
         bridge: the way to the engine's worker.
-        starting: asks before work that the target does not fit.
         current: the name of the workspace on the screen.
         opening: the name of the file that is being opened; empty where none is.
         dividers: percent of the pane before each divider that was moved.
@@ -41,7 +39,6 @@ class Shell(Protocol):
 
     session: Session
     bridge: Bridge
-    starting: Starting
     current: str
     dividers: dict[str, int]
     memory: dict[str, list[str]]
@@ -60,6 +57,8 @@ class Shell(Protocol):
     def start_job(self, method: Task[P, R], params: P, title: str) -> None: ...
 
     def build(self, *, refresh: bool = False) -> None: ...
+
+    def asks_first(self, method: str, params: object) -> bool: ...
 
     def take_target(self, kind: str, value: str) -> None: ...
 

@@ -28,7 +28,6 @@ from rknntui.session.messages import (
     StepsChanged,
     TargetChanged,
 )
-from rknntui.session.target import learn
 
 if TYPE_CHECKING:
     from engine import Finding
@@ -514,7 +513,16 @@ class Session:
 
     def answered(self, answer: object) -> None:
         """The worker answered: take what it tells of boards and toolkits."""
-        if learn(self, answer):
+        # by their fields: the types would be imported at the first answer of all
+        environments = getattr(answer, "environments", None)
+        facts = getattr(answer, "facts", answer)
+        device, chip = getattr(facts, "device", ""), getattr(facts, "chip", "")
+        before = self.toolkits, dict(self.board_chips)
+        if environments is not None:
+            self.toolkits = environments
+        elif device and chip:
+            self.board_chips[device] = chip
+        if before != (self.toolkits, self.board_chips):
             self._publish(TargetChanged())
 
     @property

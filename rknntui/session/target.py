@@ -143,21 +143,3 @@ def _build(session: Session) -> Mismatch | None:
     return Mismatch(
         "build", what, "the build is older than the recipe", "app.build", "builds again"
     )
-
-
-# -- what is learned -------------------------------------------------------------------------------
-
-
-def learn(session: Session, answer: object) -> bool:
-    """Take what an answer of the worker tells of the target; whether that is news."""
-    # by their fields: the types would be imported at the first answer of all
-    environments = getattr(answer, "environments", None)
-    if environments is not None:
-        before, session.toolkits = session.toolkits, environments
-        return before != environments
-    facts = getattr(answer, "facts", answer)
-    device, chip = getattr(facts, "device", ""), getattr(facts, "chip", "")
-    if not device or not chip or session.board_chips.get(device) == chip:
-        return False
-    session.board_chips[device] = chip
-    return True

@@ -10,6 +10,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from engine import sanitize
+from engine.wire.formats import PROGRESS
 from rknntui.keys.actions import REGISTRY, key_text
 from rknntui.session.steps import STYLES, steps
 from rknntui.session.target import mismatches, toolkit_of
@@ -161,7 +162,7 @@ class TopBar(Painted):
         if job is not None:
             name = job.method.replace(".", " ")
             stage = f" {job.stage.title.lower()}" if job.stage else " waiting"
-            state = "stopping" if job.cancelling else f"{job.fraction:.0%}"
+            state = "stopping" if job.cancelling else PROGRESS.text(job.fraction)
             left = self.workbench.time_left(job)
             left = f" · {left} left" if left else ""
             waits = sum(j.running and not j.background for j in session.jobs.values()) - 1

@@ -13,7 +13,7 @@ from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
 from rknntui.keys.actions import REGISTRY
 from rknntui.session.state import Session
-from rknntui.session.target import generation_of, learn, mismatches
+from rknntui.session.target import generation_of, mismatches
 from rknntui.widgets.header_footer import Tab, _tab_form, step_tabs
 from rknntui.workspaces import WORKSPACES
 from tests.tui.conftest import screen_text, settle, until
@@ -31,7 +31,7 @@ def test_a_board_of_another_chip_is_a_mismatch_that_stops_work() -> None:
     session = _session()
     session.choose_board("ssh:pi@bench")
     assert mismatches(session) == (), "a board that never told is no mismatch"
-    assert learn(session, SimpleNamespace(facts=BoardFacts("ssh:pi@bench", "measured", "rv1106")))
+    session.answered(SimpleNamespace(facts=BoardFacts("ssh:pi@bench", "measured", "rv1106")))
     (one,) = mismatches(session)
     assert one.what == "ssh:pi@bench is an rv1106; the recipe is for rk3588."
     assert one.action in REGISTRY
@@ -53,7 +53,7 @@ def test_the_chips_of_boards_are_kept_for_the_next_start() -> None:
 
 def test_toolkits_and_stale_builds_are_told() -> None:
     session = _session()
-    learn(session, SimpleNamespace(environments=()))
+    session.answered(SimpleNamespace(environments=()))
     assert [one.kind for one in mismatches(session)] == ["toolkit"]
     session.built = {**session.recipe, "mean_values": [[1.0]]}
     assert (

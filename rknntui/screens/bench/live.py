@@ -155,7 +155,7 @@ class Measuring:
             layers=True,
             fix_clocks=wanted.fix_clocks,
         )
-        if not self._owner.workbench.starting.asks(DEVICES_PERF.name, params):
+        if not self._owner.workbench.asks_first(DEVICES_PERF.name, params):
             self.forget()
             self._before = 0.0
             self._submit(params)
