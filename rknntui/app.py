@@ -13,18 +13,20 @@ from rknntui.announcer import Announcer
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, Theming, theme_files
 from rknntui.compat import QuietCrashApp
-from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings, key_text, with_keys
+from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings
 from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
+from rknntui.reasons import OWN, unused_key, why_not
 from rknntui.session import kept
-from rknntui.session.background import Background, read_table
+from rknntui.session.background import Background
 from rknntui.session.kept import Drafts, drafts_folder
 from rknntui.session.messages import (
     JobChanged,
     KeysChanged,
     ProblemsChanged,
     StepsChanged,
+    TargetChanged,
     WorkerChanged,
 )
 from rknntui.session.promotion import read_table
@@ -58,17 +60,6 @@ def _palette() -> Any:
     from rknntui.keys.provider import ActionProvider
 
     return ActionProvider
-
-
-_OWN = {action.method: action.id for action in REGISTRY if action.noun in ("app", "job")}
-"""Method -> id of the workbench's own actions."""
-
-
-def _other_view(action: Action) -> str:
-    """Where a key works that is not of the view that is shown."""
-    switch = f"{action.noun}.next-view"
-    turn = f" ({key_text(switch)} switches)" if switch in REGISTRY else ""
-    return f"it is of the view {' or '.join(action.views[:2])}{turn}." if action.views else ""
 
 
 class Workbench(QuietCrashApp):
@@ -120,12 +111,7 @@ class Workbench(QuietCrashApp):
         self.current = FIRST
         self.visited: dict[str, Workspace] = {}
         self.memory = kept.opened_groups(self._state)
-        moved = self._state.get("dividers")
-        self.dividers = {
-            str(name): share
-            for name, share in (moved.items() if isinstance(moved, dict) else ())
-            if isinstance(share, int) and 0 < share < 100
-        }
+        self.dividers = kept.moved_dividers(self._state)
         self.opener = Opener(self)
         self.background = Background(self.session, self.bridge)
         self.background.enabled = self._state.get("background") is not False
@@ -237,41 +223,19 @@ class Workbench(QuietCrashApp):
         if action.noun in WORKSPACES:
             workspace = self.visited.get(action.noun)
             return workspace.disabled_reason(action.method) if workspace is not None else ""
-        undone = self.session.can_undo or self.session.left is not None
-        if action.id == "app.undo" and not undone:
-            return "there is nothing to undo."
-        if action.id == "app.redo" and not self.session.can_redo:
-            return "there is nothing to redo."
-        if action.id == "job.cancel" and self.session.running is None:
-            return "no job is running."
-        if action.id in ("app.build", "app.compile"):
-            return with_keys(self.starting.disabled_reason(action.method))
-        return ""
+        return why_not(action.id, self.session, self.starting)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what cannot run now."""
-        id_ = _OWN.get(action)
+        id_ = OWN.get(action)
         return None if id_ and self.disabled_reason(REGISTRY[id_]) else True
 
     def on_key(self, event: events.Key) -> None:
         """A key that cannot act says why in one line, and which key would make it possible."""
-        if len(self.screen_stack) > 1 or self.leaving:
-            return
-        active = self.screen.active_bindings.get(event.key)
-        if active is not None and (active.enabled or active.binding.id not in REGISTRY):
-            return
-        ids = [active.binding.id] if active is not None else []
-        ids += [
-            own.id for own in REGISTRY.of(self.current) if event.key in REGISTRY.keys_of(own.id)
-        ]
-        for action in (REGISTRY[str(name)] for name in ids):
-            reason = self.disabled_reason(action)
-            if not reason and active is None:
-                reason = _other_view(action)
-            if reason:
-                label = action.label.removesuffix("…")
-                self.notify(f"{label}: {reason}", severity="warning", markup=False)
-                return
+        if len(self.screen_stack) == 1 and not self.leaving:
+            active = self.screen.active_bindings.get(event.key)
+            if why := unused_key(self, event.key, active):
+                self.notify(why, severity="warning", markup=False)
 
     def keys_of(self, action: Action) -> list[str]:
         """The keys of an action as the user sees them, remapped ones included."""
@@ -306,6 +270,7 @@ class Workbench(QuietCrashApp):
     @on(WorkerChanged)
     @on(ProblemsChanged)
     @on(StepsChanged)
+    @on(TargetChanged)
     @on(JobChanged)
     @on(KeysChanged)
     def show_state(self) -> None:

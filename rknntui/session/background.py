@@ -163,18 +163,3 @@ class Background:
         if last is None or last[0].recipe != built:
             params = ProposeParams(recipe=built, gains=True)
             await self._bridge.submit(PROPOSE, params, "gains of layers", background=True)
-
-
-async def read_table(bridge: Bridge, session: Session) -> None:
-    """Ask what the layers of the last build are and may become, and let the session know."""
-    from engine.wire.hybrid import TABLE
-    from engine.wire.layers import layer_rows
-    from engine.wire.requests import ModelTarget
-
-    built, summary = session.built, session.summary
-    if built is None or summary is None or not summary.quantized or session.container is not None:
-        return
-    answer = await bridge.call(TABLE, ModelTarget(recipe=built))
-    if session.built == built:
-        session.layers.table = answer
-        session.layers.fill("choice", layer_rows(answer))

@@ -273,6 +273,16 @@ def opened_groups(state: Mapping[str, object]) -> dict[str, list[str]]:
     }
 
 
+def moved_dividers(state: Mapping[str, object]) -> dict[str, int]:
+    """Place of a line between two panes -> percent of the one before it, where it was moved."""
+    moved = state.get("dividers")
+    return {
+        str(name): share
+        for name, share in (moved.items() if isinstance(moved, dict) else ())
+        if isinstance(share, int) and 0 < share < 100
+    }
+
+
 def _clean(data: object) -> object:
     """``data`` with every text as names of a model are shown, since widgets show what is restored.
 
