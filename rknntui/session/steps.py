@@ -116,7 +116,8 @@ def next_step(session: Session) -> Step:
         return by_name["model"]
     for name in ("model", "config", "dataset", "build", "estimate", "compile", "board", "result"):
         step = by_name[name]
-        if step.action and step.state in ("absent", "stale", "failed", "possible"):
+        todo = step.state in ("absent", "stale", "failed", "possible")
+        if step.state == "running" or (step.action and todo):
             return step
     return by_name["result"]
 

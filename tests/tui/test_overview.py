@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from engine.wire.build import BuildSummary
 from rknntui.app import Workbench
-from rknntui.demo import demo_recipe
+from rknntui.demo import demo_folder, demo_recipe
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from rknntui.session.steps import SIGNS, next_step, steps
@@ -134,6 +134,9 @@ async def test_enter_alone_builds_and_gains_and_times_come_by_themselves(own_hom
         await settle(pilot)
         assert len(app.session.recipe["quantized_layers"]) == 1
         assert next_step(app.session).name == "build", "the build is of another recipe now"
+        await pilot.press("x")
+        await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")
+        assert str(demo_folder()) not in app.screen.query_one("Input").value, "it is not ours"
 
 
 async def opened(pilot: Pilot[None]) -> None:

@@ -44,10 +44,9 @@ def step_line(step: Step, width: int, *, lit: bool) -> Line:
     line: Line = [("▸ " if lit else "  ", "key"), (f"{name:<{_NAME}}", "head" if lit else "")]
     line += [(f"{step.sign} ", STYLES[step.state])]
     does: Line = []
-    if lit and step.does:
-        seconds = step.seconds
-        about = "" if seconds is None else f", about {DURATION.text(seconds)}"
-        does = [("  Enter ", "key"), (f"{step.does}{about} ", "")]
+    if lit and (step.does or step.state == "running"):
+        about = "" if step.seconds is None else f", about {DURATION.text(step.seconds)}"
+        does = [("  Enter ", "key"), (f"{step.does or 'show it'}{about} ", "")]
     room = width - cells(line) - cells(does)
     parts = step.text.split(" · ")
     least = 2 if step.state in ("failed", "finding") else 1
@@ -84,7 +83,7 @@ def promotion_line(
     cost = "" if row.promote_ms is None else f"{ADDED_MS.text(row.promote_ms)} ms"
     if row.promote_ms is not None and whole:
         cost = CHANGE.text(row.promote_ms / whole)
-    style, sign = ("accent", f"● {dtype}") if dtype else ("", "")
+    style, sign = ("accent", f"● {dtype if wide else ''}".strip()) if dtype else ("", "")
     return [(row.id, style), (sign, style), (gain_text(row.gain_db), ""), (cost, "")]
 
 

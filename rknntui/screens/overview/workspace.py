@@ -409,8 +409,10 @@ class Overview(Workspace):
         ask_new_file(self.app, title, self._beside(".rknn"), write)
 
     def _beside(self, ending: str) -> Path:
+        """A file beside what is open; in the current folder where that one is not the user's."""
         file = Path(self.session.recipe_path or str(self.session.recipe.get("model") or "model"))
-        return file.with_name(f"{file.stem}{ending}")
+        theirs = file.parent != demo_folder() and os.access(file.parent, os.W_OK)
+        return (file.parent if theirs else Path.cwd()) / f"{file.stem}{ending}"
 
     def action_promote(self) -> None:
         """Promote the layer under the cursor of its pane, and go on to the next one."""
