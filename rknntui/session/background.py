@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine import EngineError
@@ -139,10 +140,18 @@ class Background:
         self._session.layers.fill("estimated", layer_rows(estimates.chips[0]))
 
     async def _estimate(self) -> None:
-        from engine.wire.cost import COST_ESTIMATE, EstimateParams
+        """Of one chip after the other, the target's first: what the user asks waits for one."""
+        from engine import chips
+        from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
 
-        params = EstimateParams(**self._target, layers=False)
-        self._session.estimates = await self._bridge.call(COST_ESTIMATE, params)
+        session, rows = self._session, list[ChipEstimate]()
+        own = session.chip.lower()
+        for name in sorted((chip.name for chip in chips()), key=lambda name: name != own):
+            params = EstimateParams(**self._target, chips=(name,), layers=False)
+            answer = await self._bridge.call(COST_ESTIMATE, params)
+            rows += answer.chips
+            session.estimates = replace(answer, chips=tuple(rows))
+            session.known("estimate", "")
 
     async def _toolkits(self) -> None:
         from engine.wire.vendor import VENDOR_KNOWN, ToolkitsParams

@@ -268,7 +268,7 @@ def _estimate(session: Session) -> Step:
         text += f" · {_count(row.cpu_layers, 'layer')} on the CPU"
     return Step(
         "estimate",
-        "estimated" if why is None else "loading",
+        "estimated",
         fps,
         text,
         "go.chips",

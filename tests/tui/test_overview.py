@@ -132,7 +132,8 @@ async def test_enter_alone_builds_and_gains_and_times_come_by_themselves(own_hom
         await until(pilot, lambda: app.session.layers.of("choice"), "the dtypes of layers")
         await pilot.press("space")
         await settle(pilot)
-        assert len(app.session.recipe["quantized_layers"]) == 1
+        first = panel.items[0]
+        assert set(app.session.recipe["quantized_layers"]) == {first.id, *first.together}
         assert next_step(app.session).name == "build", "the build is of another recipe now"
         await pilot.press("x")
         await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")
@@ -213,14 +214,14 @@ async def test_b_two_promotions_and_an_export(own_home: Path, faces: Path) -> No
         await until(pilot, lambda: app.session.summary is not None, "it is built")
         panel = app.workspace.panel("promote")
         await until(pilot, lambda: len(panel.items) > 1 and panel.items[0].promote_ms, "gains")
-        best = [row.id for row in panel.items[:2]]
+        best = {name for row in panel.items[:2] for name in (row.id, *row.together)}
         keys = Keys(pilot)
         await keys.press("space", "space", "x")
         await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")
         await keys.press("enter")
         written = faces.with_suffix(".rknn")
         await until(pilot, written.is_file, "the export")
-        assert set(app.session.recipe["quantized_layers"]) == set(best), "these and no others"
+        assert set(app.session.recipe["quantized_layers"]) == best, "these and no others"
         assert keys.count == 4
 
 
@@ -242,3 +243,30 @@ async def test_the_model_of_the_open_recipe_is_opened_without_it(
         assert app.session.recipe_path is None
         assert "mean_values" not in app.session.recipe
         assert app.session.recent == (str(model), str(recipe))
+
+
+def test_where_no_toolkit_is_an_export_stands_for_the_compilation() -> None:
+    session = Session(lambda message: None)
+    session.recipe = {"model": "/m.onnx", "do_quantization": False, "target_platform": "rk3588"}
+    session.summary = summary(quantized=False)
+    session.built = dict(session.recipe)
+    compiled = {step.name: step for step in steps(session)}["compile"]
+    assert (compiled.sign, compiled.action) == ("○", "overview.compile")
+    session.toolkits = ()
+    compiled = {step.name: step for step in steps(session)}["compile"]
+    assert (compiled.sign, compiled.action) == ("○", "overview.export")
+    job = JobView("1", "export", "export", 0.0, {"recipe": dict(session.recipe), "path": "/m.rknn"})
+    job.state = "done"
+    session.job_started(job)
+    compiled = {step.name: step for step in steps(session)}["compile"]
+    assert compiled.sign == "!"
+    assert "m.rknn exported" in compiled.text
+
+
+def test_files_that_were_open_are_kept_and_a_damaged_list_is_not() -> None:
+    session = Session(lambda message: None)
+    session.restore({"recent": ["/a.onnx", 3, "/b.onnx"]})
+    assert session.recent == ("/a.onnx", "/b.onnx")
+    assert session.to_json()["recent"] == ["/a.onnx", "/b.onnx"]
+    session.restore({"recent": "no list"})
+    assert session.recent == ()

@@ -59,7 +59,10 @@ def step_line(step: Step, width: int, *, lit: bool) -> Line:
 
 
 def worth_promoting(session: Session) -> list[Ranked]:
-    """Layers whose promotion gains, the best gain within 5 % of the time first."""
+    """Layers whose promotion gains, the best gain within 5 % of the time first.
+
+    Of layers that gain together only the first has a row: they are promoted together.
+    """
     whole = time_of(session)
 
     def order(row: Ranked) -> tuple[bool, float]:
@@ -67,7 +70,12 @@ def worth_promoting(session: Session) -> list[Ranked]:
         return bool(whole and (row.promote_ms or 0) > CHEAP * whole), -gain
 
     known = (row.proposed for row in session.layers.rows if row.proposed is not None)
-    return sorted((r for r in known if r.gain_db is None or r.gain_db >= WORTH_DB), key=order)
+    rows, seen = [], set[str]()
+    for row in sorted((r for r in known if r.gain_db is None or r.gain_db >= WORTH_DB), key=order):
+        if row.id not in seen:
+            rows.append(row)
+        seen |= {row.id, *row.together}
+    return rows
 
 
 def time_of(session: Session) -> float | None:
@@ -84,7 +92,8 @@ def promotion_line(
     if row.promote_ms is not None and whole:
         cost = CHANGE.text(row.promote_ms / whole)
     style, sign = ("accent", f"● {dtype if wide else ''}".strip()) if dtype else ("", "")
-    return [(row.id, style), (sign, style), (gain_text(row.gain_db), ""), (cost, "")]
+    more = f"+{len(row.together)}" if row.together else ""
+    return [(row.id, style), (more, "dim"), (sign, style), (gain_text(row.gain_db), ""), (cost, "")]
 
 
 def slowest(session: Session) -> list[LayerCost]:
