@@ -192,8 +192,10 @@ class GraphTree(Rows):
         rest = name[len(op) :] if name.startswith(op) else f" {name.removesuffix(f'/{op}')}"
         said, how = note
         room = width - len(indent) - len(op) - len(said) - 2
-        if room < 6:
+        if room < 6 and self.note is None:
             said, room = "", width - len(indent) - len(op) - 1
+        elif room < 6:  # a figure is not cut
+            rest, op = "", fit(op, max(4, width - len(indent) - len(said) - 1))
         line: Line = [(indent, ""), (op, style), (fit(rest, max(0, room)), "")]
         return [*line, (f" {said}", how)] if said else line
 

@@ -155,7 +155,10 @@ async def test_layers_share_cursor_and_promotion_with_the_graph(demo: Path, tmp_
         await until(pilot, lambda: tree.nodes[tree.node][0] == other, "the graph follows")
         await settle(pilot)
         assert any(row.lstrip().startswith("*") for row in screen_text(app).splitlines())
-        await pilot.press("enter")
+        await pilot.press("enter", "v", "v")  # quantized, then source: the walk goes on
+        await until(pilot, lambda: workspace.which == "source", "the source")
+        await until(pilot, lambda: workspace.neighbours.node >= 0, "its node")
+        assert workspace.neighbours.has_focus
         await settle(pilot)
         said = " ".join(screen_text(app).replace("┃", " ").split())
         assert " dB simulated" in said

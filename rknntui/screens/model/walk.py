@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.message import Message
 
 from engine import sanitize
-from engine.wire.formats import DECIBEL, FIGURE, MILLISECONDS
+from engine.wire.formats import DECIBEL, MILLISECONDS
 from engine.wire.layers import LAYERS, LayerFigures
 from rknntui.arguments import source_options
 from rknntui.widgets.line_list import Rows
@@ -143,9 +143,8 @@ def layer_words(row: LayerFigures, count: int, asked: Mapping[str, str]) -> list
     sqnr = LAYERS.column("sqnr").of(row)
     if sqnr is not None:
         parts.append(f"SQNR {DECIBEL.text(sqnr)} dB simulated")
-    gain = None if row.proposed is None else row.proposed.gain_db
-    if gain is not None:
-        parts.append(f"gain {FIGURE.text(gain)} dB simulated")
+    if row.proposed is not None:
+        parts.append(f"gain {LAYERS.column('gain_db').show(row)} dB simulated")
     if (time := _time(row)) is not None:
         label = row.label if row.measured is not None else "estimated"
         parts.append(f"{MILLISECONDS.text(time)} ms {label}")

@@ -172,15 +172,13 @@ class ModelWorkspace(Workspace):
     def _show_graph(self, view: GraphView) -> None:
         if self.session.model is None:
             return
-        name = sanitize(str(self.session.path).rsplit("/", 1)[-1], 80)
         unconverted = self.which == "source" and self.source.unconverted
-        what = "not converted" if unconverted else f"{self.which}"
-        title = f"{what} · {len(view.nodes):,} nodes · {name}"
+        what = "not converted" if unconverted else self.which
         opened = self.workbench.memory.get(str(self.session.path)) or []
         self.neighbours.clear()
-        self.remove_class("-node", "-walk")
+        self.remove_class("-node")
         self.node_layers.take(view.nodes)
-        self.graph.set_graph(title, view, opened)
+        self.graph.set_graph(f"{what} · {len(view.nodes):,} nodes", view, opened)
         words = self.session.layers.filter
         self._found = self.graph.matches(words) if words else []
         if self.table is not None:
@@ -190,13 +188,11 @@ class ModelWorkspace(Workspace):
         self.refresh_bindings()
 
     def arrive(self, link: Link) -> None:
-        if isinstance(link, GoToNode):
-            self._find_node((link.node,), link.graph)
-
-    def _find_node(self, names: tuple[str, ...], which: Which) -> None:
-        self._wanted = names
-        if which != self.which and which in self._graphs():
-            self.which = which
+        if not isinstance(link, GoToNode):
+            return
+        self._wanted = (link.node,)
+        if link.graph != self.which and link.graph in self._graphs():
+            self.which = link.graph
             self._refresh_graph()
         elif self.graph.entry is not None:
             self._go_to_wanted()
@@ -204,6 +200,7 @@ class ModelWorkspace(Workspace):
     def _go_to_wanted(self) -> None:
         wanted, self._wanted = self._wanted, ()
         if not wanted:
+            self.remove_class("-walk")
             self._follow()
             return
         at = self.graph.find(wanted)
@@ -212,7 +209,11 @@ class ModelWorkspace(Workspace):
             self.notify("This node is not in the graph that is shown.", severity="warning")
         else:
             self.graph.go_to(at)
-            self.graph.focus()
+        if at >= 0 and self.has_class("-walk"):
+            self._draw_neighbours()
+            self.neighbours.focus()
+        else:
+            self.action_back()
 
     # -- layers ------------------------------------------------------------------------------------
 
