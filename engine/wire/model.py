@@ -102,14 +102,15 @@ class GraphView:
     """A graph in the order of execution; ``groups`` are the scopes in the nodes' names.
 
     Attributes:
-        edges: (number of a node, number of one that reads what it writes), each once.
+        edges: number of a node, number of one that reads what it writes, and so on: each pair once,
+            in a flat list, which is read fast.
     """
 
     nodes: tuple[NodeRow, ...]
     groups: tuple[str, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    edges: tuple[tuple[int, int], ...] = ()
+    edges: tuple[int, ...] = ()
 
 
 @record

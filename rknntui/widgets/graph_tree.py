@@ -72,7 +72,7 @@ class GraphTree(Rows):
         self._open: set[int] = set()
         self._rows: list[Entry] = []
         self._lower: list[str] = []
-        self._edges: Sequence[tuple[int, int]] = ()
+        self._edges: Sequence[int] = ()
         self._neighbours: tuple[dict[int, list[int]], dict[int, list[int]]] | None = None
         self.note: Callable[[int], tuple[str, str]] | None = None
         self.head_note = ""
@@ -222,7 +222,7 @@ class GraphTree(Rows):
             reads: dict[int, list[int]] = {}
             readers: dict[int, list[int]] = {}
             self._neighbours = reads, readers
-            for source, reader in self._edges:
+            for source, reader in zip(self._edges[::2], self._edges[1::2], strict=True):
                 reads.setdefault(reader, []).append(source)
                 readers.setdefault(source, []).append(reader)
         return self._neighbours

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -53,8 +54,8 @@ class Groups:
 
 def edges_of(
     steps: Iterable[tuple[Iterable[Hashable], Iterable[Hashable]]],
-) -> tuple[tuple[int, int], ...]:
-    """Who reads what whom wrote, by their numbers; in some formats a node writes what it reads.
+) -> tuple[int, ...]:
+    """The edges of a :class:`GraphView`; in some formats a node writes what it reads.
 
     Args:
         steps: of each node what it reads and what it writes; None and ``""`` are nothing.
@@ -71,7 +72,7 @@ def edges_of(
             if 0 <= (source := maker.get(value, -1)) != at:
                 pairs[source, at] = None
         maker.update((value, at) for value in writes if first[value] >= 0)
-    return tuple(pairs)
+    return tuple(chain.from_iterable(pairs))
 
 
 def operator_name(domain: str, op_type: str) -> str:
