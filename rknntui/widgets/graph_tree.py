@@ -22,6 +22,10 @@ OPEN_BELOW = 60
 """A graph of at most so many nodes starts with all groups open."""
 
 
+WIDEST = 84
+"""Cells of a line at most: the eye finds what stands at its end."""
+
+
 class Entry(NamedTuple):
     """One row: ``kind`` is root, input, output, group or node; ``at`` counts within its kind."""
 
@@ -161,7 +165,7 @@ class GraphTree(Rows):
         return len(self._rows)
 
     def row_line(self, index: int, width: int) -> Line:
-        entry = self._rows[index]
+        entry, width = self._rows[index], min(width, WIDEST)
         indent = "  " * min(entry.depth, 8)
         if entry.kind == "root":
             note = f" {self.head_note}" if self.head_note else ""

@@ -136,7 +136,7 @@ class OutputsPane(Horizontal):
     DEFAULT_CSS = """
     OutputsPane {
         height: 1fr;
-        & #outputs-view { width: 5fr; }
+        & #outputs-view { width: 5fr; max-width: 110; }
         & #top-view { width: 4fr; max-width: 60; margin: 0 0 0 1; }
     }
     """
