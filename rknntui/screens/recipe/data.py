@@ -170,6 +170,7 @@ class SamplePreview(Vertical):
         height: 1fr; padding: 0 1;
         & #preview-title { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & #channels { height: auto; max-height: 6; }
+        &.-beside #picture { width: 22; height: 7; }
     }
     """
 
@@ -210,8 +211,8 @@ class SamplePreview(Vertical):
         params = PreviewParams(
             recipe=place.session.recipe,
             index=sample.number - 1,
-            columns=min(columns, 96),  # more costs a slow line more than the eye gains
-            rows=min(rows, 64),
+            columns=min(columns, 64),  # more costs a slow line more than the eye gains
+            rows=min(rows, 48),
             input=self._input,
         )
         place.ask(DATASET_PREVIEW, params, self._show, failed=self._failed)

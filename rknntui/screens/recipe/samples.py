@@ -129,7 +129,7 @@ def channel_lines(
     """A line a channel: what reaches the network, and the expected range (from mean and std)."""
     if not channels:
         return [[("more than 16 channels: no statistics", "dim")]]
-    wide = width >= 46
+    wide = width >= 54
     head = f"{'ch':>2} {'min':>7} {'max':>7}" + (f" {'mean':>7} {'std':>7}" if wide else "")
     lines: list[Line] = [[(head + "  expected", "head")]]
     for index, channel in enumerate(channels):

@@ -129,6 +129,7 @@ class Recipe(FormWorkspace):
         self.set_class(options and self.has_class("-detail"), "-detail")
         beside = options and not self.has_class("-stacked") and not self.has_class("-detail")
         self.preview.display = beside or self.view == "Data"
+        self.preview.set_class(beside, "-beside")
         self.form.display = options and not self.has_class("-detail")
         self.query_one("#issues").display = not (options and self.has_class("-stacked"))
 
