@@ -121,7 +121,10 @@ class FormRows(Rows):
 
     def on_resize(self) -> None:
         """The line under the cursor stays in view, also when the first layout comes after it."""
-        self.reveal(self.cursor)
+        if self.cursor < self.size.height:
+            self.scroll_to(y=0, animate=False, force=True)
+        else:
+            self.reveal(self.cursor)
 
     @property
     def option(self) -> Option | None:

@@ -133,7 +133,9 @@ def issue_lines(
         The lines, and for each line of a problem its option, or the line of its sample.
     """
     bad, skipped = (facts.problems, facts.skipped or ()) if facts is not None else ((), ())
-    told: list[tuple[str | int, str, str]] = [(n, n, text) for n, text in problems.items()]
+    told: list[tuple[str | int, str, str]] = [
+        (name, name, text) for name, text in problems.items() if name != "dataset" or not bad
+    ]
     told += [(p.line, f"dataset line {p.line}", f"{p.what} {p.remedy or ''}") for p in bad]
     lines: list[Line] = []
     targets: list[str | int] = []
