@@ -205,9 +205,13 @@ def list_jobs(limit: int = 50) -> list[JobRecord]:
     return records
 
 
-def read_events(job_id: str) -> list[tuple[float, Event]]:
-    """(seconds since the epoch, event) of a job."""
-    return EventTail(_folder(job_id)).read(whole=True)
+def read_events(job_id: str, logged: int | None = None) -> list[tuple[float, Event]]:
+    """(seconds since the epoch, event) of a job; of its log all or the newest lines."""
+    tail = EventTail(_folder(job_id))
+    events: list[tuple[float, Event]] = []
+    while piece := tail.read(whole=True, logged=logged):
+        events += piece
+    return events
 
 
 def read_result(job_id: str) -> Message | None:

@@ -15,6 +15,8 @@ from engine.jobs.live import LiveTail
 _LINE_LIMIT = 4 << 20
 _CHUNK_LIMIT = 64 << 20
 
+_LOG = b'"event":{"type":"LogLine"'
+
 _LATEST = 253_402_300_800.0
 """Seconds since the epoch at the end of the year 9999, the last one that Python knows."""
 
@@ -49,7 +51,7 @@ class EventTail:
         self._waiting: list[_Line] = []
         self._heard_live = False
 
-    def read(self, *, whole: bool = False) -> list[tuple[float, Event]]:
+    def read(self, *, whole: bool = False, logged: int | None = None) -> list[tuple[float, Event]]:
         """(seconds since the epoch, event) of every line that is new since the last look.
 
         Where one came into a file after it was read and before the next file was, those after it
@@ -57,8 +59,9 @@ class EventTail:
 
         Args:
             whole: nothing waits, as this look is the last one.
+            logged: only so many lines of the log, the newest; None: all.
         """
-        kept = self._lines(self._read_kept())
+        kept = self._lines(_without_old_log(self._read_kept(), logged))
         live = self._lines(self._live.read())
         waited = self._waiting[-1].number if self._waiting else -1
         lines = sorted([*self._waiting, *kept, *live], key=attrgetter("number"))
@@ -98,6 +101,20 @@ class EventTail:
                 parsed.append(_line(line, following))
                 following = parsed[-1].number + 1
         return parsed
+
+
+def _without_old_log(lines: list[bytes], logged: int | None) -> list[bytes]:
+    """The lines but those of the log before its newest: parsing a million takes a minute."""
+    if logged is None or len(lines) <= logged:
+        return lines
+    old = sum(_LOG in line for line in lines) - logged
+    kept = []
+    for line in lines:
+        if _LOG in line and old > 0:
+            old -= 1
+        else:
+            kept.append(line)
+    return kept
 
 
 def event_of(line: bytes) -> Event:

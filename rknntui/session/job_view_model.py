@@ -27,6 +27,10 @@ LOG_LINES = 20_000
 """Lines of a log that the interface keeps; all of them stay in the job's file."""
 
 
+AT_ONCE = 0.05
+"""Seconds below which a job is not said to have run so long."""
+
+
 @dataclass
 class StageView:
     """One stage; ``seconds`` is None until it ends, ``total`` 0 while unknown, ``begun`` by the
@@ -120,8 +124,8 @@ class JobView:
     @property
     def took(self) -> str:
         """How long it ran, as it follows its state; empty while that is not known."""
-        if self.seconds is None:
-            return ""
+        if self.seconds is None or self.seconds < AT_ONCE:
+            return "" if self.seconds is None else " at once"
         return f" {'in' if self.state == 'done' else 'after'} {DURATION.text(self.seconds)}"
 
     @property

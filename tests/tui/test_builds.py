@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from engine import JobRecord, LogLine, event_to_dict, find_log, list_jobs
+from engine import JobRecord, LogLine, event_to_dict, find_log, list_jobs, read_events
+from engine.base.peers.far import encode
 from engine.jobs.record import new_record
 from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
@@ -190,10 +190,10 @@ def test_rows_say_what_changed() -> None:
 def test_a_million_lines_are_searched_in_seconds(session_home: Path) -> None:
     record = new_record()
     record.start("build", "long", {})
-    line = json.dumps({"t": 1.0, "n": 1, "event": event_to_dict(LogLine("layer of the model"))})
-    rare = json.dumps({"t": 1.0, "n": 1, "event": event_to_dict(LogLine("One “Needle” here"))})
-    block = f"{line}\n" * 9_999 + f"{rare}\n"
-    with (record.folder / "events.jsonl").open("a", encoding="utf-8") as stream:
+    line = encode({"t": 1.0, "n": 1, "event": event_to_dict(LogLine("layer of the model"))})
+    rare = encode({"t": 1.0, "n": 1, "event": event_to_dict(LogLine("One “Needle” here"))})
+    block = line * 9_999 + rare
+    with (record.folder / "events.jsonl").open("ab") as stream:
         for _ in range(100):
             stream.write(block)
     record.end("done", {})
@@ -203,6 +203,9 @@ def test_a_million_lines_are_searched_in_seconds(session_home: Path) -> None:
     assert (len(lines), total) == (100, 100)
     lines, total = find_log(record.id, "layer")
     assert (len(lines), total) == (5000, 999_900)
+    begun = time.monotonic()
+    assert len(read_events(record.id, 20_000)) <= 20_001
+    assert time.monotonic() - begun < 15
 
 
 async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from textual import getters, on
 from textual.containers import Vertical
 
 from engine import summary_text
-from rknntui.session.job_view_model import JobView
+from rknntui.session.job_view_model import LOG_LINES, JobView
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import SidePane
@@ -91,7 +91,7 @@ class Detail(Vertical):
         from engine import EngineError, read_events
 
         try:
-            events = await asyncio.to_thread(read_events, record.id)
+            events = await asyncio.to_thread(read_events, record.id, LOG_LINES)
         except EngineError:  # removed from the history meanwhile
             events = []
         view = JobView.of_record(record, events)
