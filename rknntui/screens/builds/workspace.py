@@ -219,8 +219,9 @@ class Builds(TableWorkspace):
             if row.state == "done" and row.id not in self._times:
                 self._times[row.id] = None
                 recipe = dict(recipe_of(row.record))
-                chip = str(recipe.get("target_platform") or self.session.chip)
-                asked = EstimateParams(recipe=recipe, chips=(chip,), layers=False)
+                if not (chip := recipe.get("target_platform")):
+                    continue
+                asked = EstimateParams(recipe=recipe, chips=(str(chip),), layers=False)
                 got = partial(self._estimated, row.id)
                 self.ask(COST_ESTIMATE, asked, got, failed=lambda _: self._estimate_next())
                 return
