@@ -168,11 +168,14 @@ class LayerEdits:
         Args:
             layer: id of the layer under the cursor.
         """
-        chosen = self.chosen(layer, together=True)
-        after = toggled(self.layers, chosen)
+        chosen, now = self.chosen(layer, together=True), self.layers
+        after = toggled(now, chosen)
+        if layer in now and not self._session.layers.marked:  # back, with those that came along
+            names = {row.id for row in chosen}
+            after = {name: dtype for name, dtype in now.items() if name not in names}
         if not chosen:
             return "it is no layer that can have another dtype."
-        if after == self.layers:
+        if after == now:
             return f"it is {base_dtype(chosen[0])} and has no better dtype here."
         self.ask_for(after)
         return ""

@@ -15,7 +15,6 @@ from engine.wire.sweep import SweepParams
 from rknntui.app import Workbench
 from rknntui.screens.layers.guide import step_lines
 from rknntui.screens.layers.workspace import Layers
-from rknntui.widgets.findings import FindingRows
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import read_form, shown, write_recipe
 
@@ -64,7 +63,7 @@ async def test_one_key_applies_what_a_step_advises_and_one_takes_it_back() -> No
 
 
 @pytest.mark.usefixtures("no_engine")
-async def test_of_several_remedies_one_is_chosen() -> None:
+async def test_of_several_remedies_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = ({"quantized_method": "layer"}, {}, {"quantized_dtype": "w8a16"})
     found = [
         Finding("x", "warning", "x", what, remedy="Do it.", changes=change)
@@ -73,16 +72,17 @@ async def test_of_several_remedies_one_is_chosen() -> None:
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        await pilot.press("7")
+        await pilot.press("3", "D")
         await settle(pilot)
-        assert app.workspace.disabled_reason("apply_remedy")
-        app.workspace.query_one(FindingRows).show(found)
+        assert app.workspace.disabled_reason("apply")
+        monkeypatch.setattr(app.workspace, "listed_findings", lambda: found)
         await pilot.press("a")
         await until(pilot, lambda: type(app.screen).__name__ == "RemedyDialog", "the choice")
         assert "Second." not in screen_text(app), "it has no remedy"
         await pilot.press("down")
         await until(pilot, lambda: "Sets quantized_dtype = w8a16" in screen_text(app), "its remedy")
         await pilot.press("enter")
+        await until(pilot, lambda: app.session.recipe, "the change")
         assert app.session.recipe == {"quantized_dtype": "w8a16"}
 
 
