@@ -164,6 +164,27 @@ def test_a_proposal_goes_on_while_a_layer_takes_a_tenth_of_the_error(
     assert sorted(proposal.layers) == sorted(names[:lifted])
 
 
+def test_layers_that_gain_only_together_are_told_with_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, feeds = chain()
+    first, second, third, *_ = [layer.id for layer in Layers(graph).all if layer.can_promote]
+    terms = [
+        NoiseTerm(first, weights=False, needs=frozenset({first, second}), noise=(0.6,)),
+        NoiseTerm(third, weights=True, needs=frozenset({third}), noise=(0.3,)),
+        NoiseTerm(second, weights=True, needs=frozenset({second}), noise=(0.1,)),
+    ]
+    monkeypatch.setattr("engine.hybrid.proposal.noise_terms", lambda *_, **__: terms)
+    quantized = quantize(graph, calibrate(graph, feeds))
+    assert propose(quantized, feeds).gains == (), "only where they are asked for"
+    gains = {row.id: row for row in propose(quantized, feeds, gains=True).gains}
+    assert gains[first].together == (second,)
+    assert gains[second].together == (first,)
+    assert gains[third].together == ()
+    assert gains[first].share == gains[second].share == pytest.approx(0.7)
+    assert gains[third].share == pytest.approx(0.3)
+
+
 def test_a_subgraph_is_all_between_input_and_output() -> None:
     graph, _ = chain()
     layers = Layers(graph)
