@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.wire.build_tables import AGREEMENT, COMPILED
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from engine.wire.cost import AdviceAnswer, Calibrated, ChipEstimate, Estimates, LayerCost
+    from engine.wire.cost import AdviceAnswer, Calibrated, ChipEstimate, LayerCost
     from rknntui.screens.base.workspace import Workspace
-    from rknntui.screens.chips.compiling import Targets
-    from rknntui.screens.chips.estimates import Way
-    from rknntui.screens.chips.toolkits import KnownToolkits
+    from rknntui.screens.chips.panes import Shown
 
 
 def _equal(compiled: Compiled) -> float | None:
@@ -72,29 +70,6 @@ _WITH_GOAL = replace(
 """What a chip needs has the room of time and basis."""
 
 
-@dataclass(frozen=True)
-class Listed:
-    """What the list of chips shows.
-
-    Attributes:
-        found: estimates of all chips; None before the answer.
-        before: of the recipe as it is, where ``found`` varies something.
-        targets: the chips, which are marked, and what is compiled for them.
-        toolkits: what compiles.
-        compiled: chip -> what became of it.
-        target: the chip of the recipe.
-        ways: chip -> what would bring it to the goal, the cheapest first.
-    """
-
-    found: Estimates | None
-    before: Estimates | None
-    targets: Targets
-    toolkits: KnownToolkits
-    compiled: Mapping[str, Compiled]
-    target: str
-    ways: Mapping[str, list[Way]]
-
-
 class ChipsPane(WithJob):
     """A row for each chip; while a job compiles, its stages and log below."""
 
@@ -102,43 +77,43 @@ class ChipsPane(WithJob):
         self.table = RecordTable(_TABLE, id="chip-table", what="chips")
         super().__init__(RecordView("Chips (estimated)", self.table), id=id)
 
-    def take(self, listed: Listed) -> None:
+    def take(self, shown: Shown) -> None:
         """Show chips."""
-        found, before = listed.found, listed.before
+        found, before = shown.found, shown.before
         goal = f", goal {found.fps_asked:g} FPS" if found is not None and found.fps_asked else ""
         self.view.set_title(f"Chips (estimated{goal})")
         self.table.declared = _WITH_GOAL if goal else _TABLE
         rows = {row.chip: row for row in found.chips} if found is not None else {}
         old = {row.chip: row for row in before.chips} if before is not None else {}
-        names = list(rows) or list(listed.targets.facts)
-        states = listed.targets.states
+        names = list(rows) or list(shown.targets.facts)
+        states = shown.targets.states
         self.table.set_records(
-            [self._record(listed, name, rows.get(name), old.get(name), states) for name in names],
+            [self._record(shown, name, rows.get(name), old.get(name), states) for name in names],
             keep="chip",
         )
 
     @staticmethod
     def _record(
-        listed: Listed,
+        shown: Shown,
         name: str,
         row: ChipEstimate | None,
         old: ChipEstimate | None,
         states: Mapping[str, str],
     ) -> Record:
-        compiled, facts = listed.compiled.get(name), listed.targets.facts.get(name)
+        compiled, facts = shown.compiled.get(name), shown.targets.facts.get(name)
         record: Record = {"chip": name} if row is None else CHIPS.record(row)
-        ways, named = listed.ways.get(name), listed.targets.settings.toolkit
+        ways, named = shown.ways.get(name), shown.targets.settings.toolkit
         made = {} if compiled is None else COMPILED.record(compiled)
         return {
             **record,
             "refused_layers": record.get("refused_layers") or None,
-            "mark": "●" if name in listed.targets.marked else " ",
-            "target": "◆" if name == listed.target else " ",
+            "mark": "●" if name in shown.targets.marked else " ",
+            "target": "◆" if name == shown.target else " ",
             "fps_change": since(_fps(row), _fps(old)),
             "memory_change": since(_memory(row), _memory(old)),
             "state": states.get(name),
             "size": made.get("size"),
-            "toolkit": listed.toolkits.text_for(facts.generation, named) if facts else None,
+            "toolkit": shown.toolkits.text_for(facts.generation, named) if facts else None,
             "compiled_cycles": made.get("total_cycles"),
             "equal": None if compiled is None else _equal(compiled),
             "way": ways[0].what if ways else "no tip saves time" if ways == [] else None,

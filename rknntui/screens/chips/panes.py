@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from textual import getters, on
@@ -22,7 +23,7 @@ from rknntui.screens.chips.code import CodePane
 from rknntui.screens.chips.compiling import error_lines
 from rknntui.screens.chips.estimates import AS_IS
 from rknntui.screens.chips.exports import ExportsPane
-from rknntui.screens.chips.listing import AdvicePane, ChipsPane, Listed
+from rknntui.screens.chips.listing import AdvicePane, ChipsPane
 from rknntui.screens.chips.toolkits import NO_TOOLKIT, ToolkitsPane, toolkit_lines
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from engine.wire.compile import Compiled
-    from engine.wire.cost import ChipEstimate
+    from engine.wire.cost import ChipEstimate, Estimates
     from engine.wire.table import Meaning
     from rknntui.screens.chips.compiling import Targets
-    from rknntui.screens.chips.estimates import Answers, Want
+    from rknntui.screens.chips.estimates import Answers, Want, Way
     from rknntui.screens.chips.toolkits import KnownToolkits
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
@@ -207,13 +208,22 @@ class Shown:
         return self.answers.estimate(self.want.chip, self.want.scenario)
 
     @property
-    def listed(self) -> Listed:
-        """All chips."""
-        found = self.answers.overview(self.want.scenario)
-        before = self.answers.overview() if self.want.scenario != AS_IS else None
-        known = {row.chip: self.answers.ways(row) for row in (found.chips if found else ())}
-        ways = {name: texts for name, texts in known.items() if texts is not None}
-        return Listed(found, before, self.targets, self.toolkits, self.compiled, self.target, ways)
+    def found(self) -> Estimates | None:
+        """All chips; None before the answer."""
+        return self.answers.overview(self.want.scenario)
+
+    @property
+    def before(self) -> Estimates | None:
+        """All chips with the recipe as it is; None where nothing is varied."""
+        return self.answers.overview() if self.want.scenario != AS_IS else None
+
+    @cached_property
+    def ways(self) -> Mapping[str, list[Way]]:
+        """Chip -> what would bring it to the goal, the cheapest first, where it is known."""
+        known = {
+            row.chip: self.answers.ways(row) for row in (self.found.chips if self.found else ())
+        }
+        return {name: ways for name, ways in known.items() if ways is not None}
 
 
 class ChipViews(Views):
@@ -275,7 +285,7 @@ class ChipViews(Views):
             self.pane.table.set_empty(said)
         match self.view:
             case "Chips":
-                self.chips.take(shown.listed)
+                self.chips.take(shown)
                 self.chips.show_job(shown.targets.job)
             case "Compare":
                 chips = (want.chip, *want.others)
@@ -354,12 +364,11 @@ class ChipViews(Views):
 
     def _of_chip(self, shown: Shown, width: int) -> list[Line]:
         """All that is known of the chip under the cursor, what needs a deed first."""
-        chip, listed = self.chips.chip, shown.listed
-        rows = listed.found.chips if listed.found is not None else ()
-        row = next((row for row in rows if row.chip == chip), None)
+        chip, found = self.chips.chip, shown.found
+        row = next((row for row in (found.chips if found else ()) if row.chip == chip), None)
         lines: list[Line] = []
-        if row is not None and row.reaches and listed.found is not None:
-            lines += words.goal_lines(row, listed.found.fps_asked, listed.ways.get(chip), width)
+        if row is not None and row.reaches and found is not None:
+            lines += words.goal_lines(row, found.fps_asked, shown.ways.get(chip), width)
         made = words.compile_lines(shown.targets, shown.toolkits, chip, shown.compiled, width)
         parts = [made, words.chip_lines(row, width)]
         if chip not in shown.compiled and made[:1] and made[0][0][1] != "bad":
