@@ -146,6 +146,7 @@ class Chips(TableWorkspace):
     # -- the session -----------------------------------------------------------------------------
 
     def update_view(self) -> None:
+        self._asked_for = False
         self.toolkits.ask()
         if not self.targets.facts:
             self.ask(COST_CHIPS, ChipsParams(), self._know_chips, failed=lambda _: None)
@@ -230,7 +231,7 @@ class Chips(TableWorkspace):
             views.chips.table.select_record("chip", self.chip)
         self._tell()
         self.screen.refresh_bindings()
-        if self._asked_for and self.toolkits.rows is not None:
+        if self._asked_for and self.targets.wanted(self.chip):
             self._asked_for = False
             self._start()
 
@@ -471,7 +472,7 @@ class Chips(TableWorkspace):
         if link.chip:
             self.targets.marked[link.chip] = None
         self.views.bar.choose(link.view or "Chips")
-        self._asked_for = not link.view
+        self._asked_for = not link.view and self.session.model is not None
         self.draw()
 
     def action_board(self) -> None:
