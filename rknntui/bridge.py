@@ -41,19 +41,18 @@ _PLACES: dict[str, Place] = {
     "devices.examine": "look",
     # these wait for one board, up to its time-outs: the list of the others goes on
     "board.about": "boards",
-    "board.live": "live",
+    "monitor.watch": "boards",
+    "monitor.replay": "boards",
     "devices.perf": "live",
     # emulated boards are threads of the worker that was asked for them, and end with it
     "devices.add": "emulator",
     "devices.remove": "emulator",
-    "monitor.watch": "boards",
-    "monitor.replay": "boards",
     **dict.fromkeys(
         (f"vendor.{word}" for word in ("known", "default", "install", "check", "adopt", "remove")),
         "toolkits",
     ),
 }
-_BACKGROUND = ("board.live", "devices.perf", "devices.examine", "monitor.watch", "monitor.replay")
+_BACKGROUND = ("devices.perf", "devices.examine", "monitor.watch", "monitor.replay")
 
 
 def place_of(method: str) -> Place:

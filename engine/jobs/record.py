@@ -49,7 +49,7 @@ State = Literal["running", "done", "failed", "cancelled", "lost"]
 _KEEP = 200
 _KEEP_PASSING = 20
 _KEEP_LIVE = 5
-PASSING = frozenset({"board.live", "hybrid.effect"})
+PASSING = frozenset({"hybrid.effect"})
 """Methods of jobs that answer a key on a screen: many, short, and of no use afterwards."""
 _PASSING_MARK = "passing"
 _PROGRESS_SECONDS = 0.05

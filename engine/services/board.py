@@ -8,13 +8,10 @@ from engine.base.events import Reporter
 from engine.services.registry import answers, runs
 from engine.wire.board import (
     BOARD_ABOUT,
-    BOARD_LIVE,
     BOARD_MEMORY,
     BOARD_RUN,
     About,
     AboutParams,
-    Lived,
-    LiveParams,
     MemoryParams,
     MemoryReport,
     Ran,
@@ -63,15 +60,6 @@ def run(params: RunParams, reporter: Reporter) -> Ran:
     if address is not None:
         return run_by_job(address, params, source, reporter)
     return run_on_board(params, source, reporter)
-
-
-@runs(BOARD_LIVE)
-def live(params: LiveParams, reporter: Reporter) -> Lived:
-    """Run a sample with its layers timed again and again, until the job is stopped."""
-    from engine.devices.run.on_board import run_live
-    from engine.services.board_models import model_source
-
-    return run_live(params, model_source(params, params.build, reporter), reporter)
 
 
 @runs(BOARD_MEMORY)

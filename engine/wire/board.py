@@ -16,7 +16,7 @@ from engine.wire.devices import (
 )
 from engine.wire.doctor import Check
 from engine.wire.flags import Board, Flag, Force, InputFiles, Layered, Saved, Top
-from engine.wire.method import Part, Query, Task
+from engine.wire.method import Query, Task
 from engine.wire.record import record
 from engine.wire.requests import BuildOfModel, ModelTarget
 
@@ -194,39 +194,6 @@ class Ran(ModelOnBoard):
 
 
 @record(kw_only=True)
-class LiveParams(RunParams):
-    """A run that is repeated until the job is stopped; nothing is saved, no values are told.
-
-    Attributes:
-        hertz: runs a second at most, 0.1 to 10.
-    """
-
-    hertz: float = 1.0
-
-
-@record(kw_only=True)
-class LiveLook(ModelOnBoard):
-    """One of those runs.
-
-    Attributes:
-        at: seconds since the first.
-        milliseconds: of the inference, which the timing of layers slows.
-        system: of the whole board.
-    """
-
-    at: float
-    milliseconds: float
-    system: SystemMemory | None = None
-
-
-@record
-class Lived:
-    """The end of repeated runs: how many there were."""
-
-    runs: int
-
-
-@record(kw_only=True)
 class MemoryParams(ModelTarget):
     """A model whose memory on a board is asked for; ``path`` and ``recipe`` as for a run."""
 
@@ -271,8 +238,6 @@ BOARD_RUN = Task("board.run", RunParams, Ran, "run", options=False, after="docto
     about="Run inputs through a model on a board.",
     example="On this machine: rknntui simulate. Example: rknntui run model.rknn --device "
     "ssh:pi@board.lan --input photo.jpg --loops 20 --save outputs/")
-BOARD_LIVE = Task("board.live", LiveParams, Lived)
-LIVE_LOOK = Part("board.look", LiveLook, kept=False)
 BOARD_MEMORY = Task("board.memory", MemoryParams, MemoryReport, "memory",
     options=False, after="perf",
     about="Show what a model takes on a board, or estimate it for a chip.",

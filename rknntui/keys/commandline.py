@@ -51,5 +51,5 @@ def job_flags(method: str, params: Mapping[str, object]) -> list[str]:
 
 def job_command(method: str, params: Mapping[str, object]) -> list[str]:
     """The command line of a job as it was asked for; empty where no command does the same."""
-    job = methods().get("board.run" if method == "board.live" else method)
+    job = methods().get(method)
     return [] if job is None else command_of(job, params)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engine.wire.vendor import ToolkitEnvironment
     from rknntui.session.state import Session
 
-BOARD_JOBS = ("board.run", "board.live", "board.memory", "compare.board", "devices.perf")
+BOARD_JOBS = ("board.run", "board.memory", "compare.board", "devices.perf")
 _NAMES = 3
 """So many changed options are named."""
 

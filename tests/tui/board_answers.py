@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import time
 from typing import Any
@@ -10,15 +9,15 @@ from typing import Any
 import pytest
 
 from engine.base.errors import EngineError
-from engine.wire.board import LIVE_LOOK, LiveLook, MemoryReport, Ran, SystemMemory
+from engine.wire.board import Ran
 from engine.wire.build import SimulatedOutput, TopValue
 from engine.wire.codec import encode
 from engine.wire.compare import ComparedLayer, Comparison, Difference
-from engine.wire.devices import BoardMemory, Device, LayerTime, Listing
+from engine.wire.devices import Device, LayerTime, Listing
 from rknntui.bridge import Bridge
 from rknntui.session.job_view_model import JobView
 
-__all__ = ["BOARD", "LAYERS", "BoardAnswers", "comparison", "look", "memory", "ran"]
+__all__ = ["BOARD", "LAYERS", "BoardAnswers", "comparison", "ran"]
 
 BOARD = "adb:127.0.0.1:40001"
 LAYERS = ("Conv_0", "Conv_1", "Gemm_2")
@@ -62,35 +61,6 @@ def ran(times: tuple[float | None, ...] = (40.0, 120.0, 8.5), **more: Any) -> Ra
         "notes": ("The stand-in's time is not that of an NPU.",),
     }
     return Ran(**(told | more))
-
-
-def look(times: tuple[float | None, ...] = (40.0, 120.0, 8.5), **more: Any) -> LiveLook:
-    """One of the runs that are repeated."""
-    run = ran(times)
-    told: dict[str, Any] = {
-        **{name: getattr(run, name) for name in ("label", "device", "chip", "runtime", "driver")},
-        "at": 0.0,
-        "milliseconds": 2.5,
-        "layers": run.layers,
-        "memory": BoardMemory(1 << 20, 512 << 10, 64 << 10, 1600 << 10),
-        "system": SystemMemory(8 << 30, 6 << 30),
-    }
-    return LiveLook(**(told | more))
-
-
-def memory(**more: Any) -> MemoryReport:
-    """What a model takes."""
-    told: dict[str, Any] = {
-        "label": "emulated",
-        "device": BOARD,
-        "chip": "rk3588",
-        "runtime": "2.3.0",
-        "memory": BoardMemory(1 << 20, 512 << 10, 64 << 10, 1600 << 10),
-        "text": "Total Weight Memory: 1 MiB",
-        "model_bytes": 2 << 20,
-        "system": SystemMemory(8 << 30, 6 << 30),
-    }
-    return MemoryReport(**(told | more))
 
 
 def comparison(first: str = "Conv_1") -> Comparison:
@@ -148,20 +118,12 @@ class BoardAnswers:
         lost = Device("adb:OTHER", "adb", "offline", "offline", remedy="Plug it in again.")
         self.listing = Listing((ready, lost))
         self.answers: dict[str, Any] = {
-            "board.live": look,
             "board.run": ran,
-            "board.memory": memory,
             "compare.board": comparison,
         }
         self.asked: list[tuple[str, Any]] = []
-        self.taken = asyncio.Event()
-        """Cleared by a test: the worker has not taken the jobs yet."""
-        self.taken.set()
-        self.refused: EngineError | None = None
         self._numbers = itertools.count(1)
-        self._live: dict[str, JobView] = {}
-        self._more = asyncio.Event()
-        call, submit, discard = Bridge.call, Bridge.submit, Bridge.discard
+        call, submit = Bridge.call, Bridge.submit
 
         async def answered(bridge: Bridge, method: Any, params: Any) -> Any:
             if method.name == "devices.list":
@@ -175,56 +137,14 @@ class BoardAnswers:
             if method.name not in self.answers:
                 return await submit(bridge, method, params, title, quiet=quiet)
             self.asked.append((method.name, params))
-            await self.taken.wait()
-            if self.refused is not None and method.name == "board.live":
-                raise self.refused
-            assert not self.live, "the board is not free"
             name = f"board-{next(self._numbers)}"
             view = JobView(name, method.name, title, time.time(), encode(params), quiet=quiet)
             bridge._session.job_started(view)
-            if method.name == "board.live":
-                self._live[name] = view
-                bridge._spawn(self._repeat(bridge, view))
-            else:
-                bridge._spawn(self._end(bridge, view))
+            bridge._spawn(self._end(bridge, view))
             return view
-
-        def discarded(bridge: Bridge, job: str) -> None:
-            if job in self._live:
-                self._live[job].cancelling = True
-                self._more.set()
-            else:
-                discard(bridge, job)
 
         patch.setattr(Bridge, "call", answered)
         patch.setattr(Bridge, "submit", submitted)
-        patch.setattr(Bridge, "discard", discarded)
-
-    @property
-    def live(self) -> int:
-        """How many live runs go on."""
-        return sum(view.running for view in self._live.values())
-
-    def again(self, answer: object) -> None:
-        """Live runs tell one more look, and this one from now on."""
-        self.answers["board.live"] = answer
-        self._more.set()
-
-    async def _repeat(self, bridge: Bridge, view: JobView) -> None:
-        """Tell a look, and one at each ``again``, until nobody wants them any more."""
-        while not view.cancelling:
-            self._more.clear()
-            answer = self.answers[view.method]
-            found = answer() if callable(answer) else answer
-            if isinstance(found, EngineError):
-                view.state, view.error = "failed", found.to_dict()
-                break
-            view.partials.append(LIVE_LOOK.event(found))
-            bridge._session.job_changed(view)
-            await self._more.wait()
-        else:
-            view.state = "cancelled"
-        bridge._session.job_ended(view, None)
 
     async def _end(self, bridge: Bridge, view: JobView) -> None:
         answer = self.answers[view.method]

@@ -70,7 +70,7 @@ def test_a_job_in_the_background_is_not_the_one_that_runs() -> None:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_what_holds_a_board_is_ended_before_the_process_is(tmp_path: Path) -> None:
     app = Workbench(state_kept=False)
-    for method in ("board.live", "monitor.watch", "build"):
+    for method in ("devices.perf", "monitor.watch", "build"):
         folder = tmp_path / method
         folder.mkdir()
         app.bridge._jobs[method] = Job(folder, ProcessId.of(os.getpid()))
@@ -78,4 +78,4 @@ async def test_what_holds_a_board_is_ended_before_the_process_is(tmp_path: Path)
         app.session.job_started(view)
     app._guard._last_words()  # as where the terminal was closed
     asked = {path.parent.name for path in tmp_path.glob("*/cancel")}
-    assert asked == {"board.live", "monitor.watch"}
+    assert asked == {"devices.perf", "monitor.watch"}

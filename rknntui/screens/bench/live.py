@@ -54,7 +54,7 @@ class RunSettings:
         Flag(help="How long; hours are a thermal soak, whose curve is a view (Curve)."),
     ] = 1.0
     fix_clocks: Annotated[
-        bool, Flag(help="Set the clocks of the vendor's script; restored afterwards.")
+        bool, Flag(help="Fix the clocks while it runs, where the board lets you.")
     ] = False
 
     @property

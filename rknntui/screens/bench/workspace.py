@@ -82,6 +82,7 @@ class Bench(TableWorkspace):
         self._known: tuple[Device, ...] = ()
         self._rest: Timer | None = None
         self._marked: tuple[str, ...] = ()
+        self._held: tuple[str | None, str | None] = None, None  # what boards are held against
         self._wanted = ""  # id of a board that was added and is not in the list yet
 
     def compose(self) -> ComposeResult:
@@ -182,7 +183,9 @@ class Bench(TableWorkspace):
 
     def on_model_opened(self) -> None:
         """Whether another model fits was not asked yet; what was measured is of another one."""
-        self.views.facts.forget()
+        held, self._held = self._held, (self.file, self.chip)
+        if held != self._held:
+            self.views.facts.forget()
         params = self.run.params
         if params is not None and not self.run.going and params != self._asked(params):
             self.run.forget()

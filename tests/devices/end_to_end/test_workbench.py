@@ -1,8 +1,9 @@
-"""The workbench on boards of every kind, by keys: Devices and Run, by adb and by SSH."""
+"""The workbench on boards of every kind, by keys: Bench and Result, by adb and by SSH."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from rknntui.app import Workbench
-from rknntui.screens.bench.workspace import Devices
+from rknntui.screens.bench.workspace import Bench
 from rknntui.screens.result.workspace import Result
 from tests.devices.demo_container import LAYER
 from tests.devices.end_to_end.conftest import LOADS, Stand
@@ -48,64 +49,59 @@ async def test_devices_and_run(
     device = stand.id
     app = Workbench(str(stand.recipe), state_kept=False)
     async with app.run_test(size=(160, 60)) as pilot:
-        devices = await visited(pilot, Devices)
+        bench = await visited(pilot, Bench)
         await until(pilot, lambda: app.session.listing is not None, "the list")
         if stand.kind == "ssh":  # which nobody lists by itself
             await pilot.press("a")
-            await press_text(pilot, device)
+            await pilot.press("right" if not app.session.listing.devices else "home")
+            await until(pilot, lambda: "Add a board" in screen_text(app), "the form")
+            app.screen.query_one("#over").value = "ssh"
+            await pilot.press("down")
+            await press_text(pilot, device.removeprefix("ssh:"))
             await pilot.press("enter")
-        await until(pilot, lambda: devices.table.select_record("id", device), "the board")
-        facts = await facts_of(pilot, devices, device)
+        await until(pilot, lambda: bench.table.select_record("id", device), "the board")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.session.board == device, "it is used")
+        facts = ""
+
+        def told() -> bool:
+            nonlocal facts
+            facts = bench.views.facts.text()
+            return "Versions" in facts
+
+        await until(pilot, told, "what it is")
         assert stand.chip in facts.lower()
         assert "emulated" in facts
         for component in ("driver", "runtime"):
             assert component in facts
-        await pilot.press("v", "r")
-        await sees(pilot, "✓ chip", "✓ runtime")
-        await pilot.press("v", "r")
         loads = LOADS.get(stand.kind, ())
-        await sees(pilot, "samples", *(f"{load} %" for load in loads))
+        await sees(pilot, "temperature", *(f"{load} %" for load in loads))
+        await pilot.press("d")
+        await sees(pilot, "✓ chip", "✓ runtime")
+        stand.board.bend(LAYER)
+        await pilot.press("equals_sign")
+        await sees(pilot, "is the first layer that")
+        found = bench.views.compared.result
+        assert found is not None
+        assert found.first == bent, found.verdict
+        stand.board.bend(None)
+        bench.run.settings = replace(bench.run.settings, minutes=0.02)
         await pilot.press("r")
-        await until(pilot, lambda: not devices.monitor.running, "the watch ends")
+        await until(pilot, lambda: bench.run.result, "it is measured")
+        assert bench.run.result is not None
+        assert bench.run.result.label == "emulated"
+        if stand.kind != "rv1106":  # its runtime tells no layers
+            assert sum(row["microseconds"] or 0 for row in bench.views.timed.table.records) > 0
+        await pilot.press("w")
 
         run = await visited(pilot, Result)
-        if run.target != device:
-            await pilot.press("t")
-            await sees(pilot, "Run on")
-            await pilot.press("enter")
+        run.results.bar.choose("Board")
         await sees(pilot, f"on {device}")
         await pilot.press("e")
         await choose_path(pilot, digit_file)
         await until(pilot, lambda: run.inputs_pane.paths is not None, "an input")
-        stand.board.bend(None)
         await pilot.press("r")
         await sees(pilot, "Outputs (emulated)")
         (values,) = stand.expected(digit).values()
         (output,) = run.results.outputs.table.records
         assert output.maximum == float(values.max())
-        await pilot.press("v", "R")
-        if stand.kind == "rv1106":  # its runtime tells no layers
-            await sees(pilot, "tells neither")
-        else:
-            await sees(pilot, "Layers (emulated)")
-            assert sum(row["microseconds"] or 0 for row in run.results.timed.table.records) > 0
-        await pilot.press("v", "r")
-        if stand.generation == 1:
-            await sees(pilot, "Not available on this runtime", "librknn_runtime.so")
-        else:
-            await sees(pilot, "Memory (emulated)", "weights")
-        stand.board.bend(LAYER)
-        await pilot.press("v", "r")
-        await sees(pilot, "is the first layer that")
-        found = run.results.compared.result
-        assert found is not None
-        assert found.first == bent, found.verdict
-        assert run.results.layer_id == bent
-
-
-async def facts_of(pilot: Pilot[None], devices: Devices, device: str) -> str:
-    """What the board is; it is used in Run from then on."""
-    await pilot.press("enter")
-    await until(pilot, lambda: devices.session.board == device, "it is used")
-    await until(pilot, lambda: "Versions" in devices.pane.text(), "what it is")
-    return devices.pane.text()
