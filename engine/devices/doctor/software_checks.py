@@ -166,7 +166,7 @@ def check_versions(case: Case) -> Iterator[Check]:
     if case.versions.runtime is None:
         yield Check("versions", "skipped", "there is no runtime to compare")
     elif case.model is None:
-        why = "no model was given to compare with"
+        why = "no compiled model was given to compare with"
         if case.unread:
             why = "the model cannot be read"
         elif case.recipe_chip is not None:

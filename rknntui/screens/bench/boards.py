@@ -318,6 +318,11 @@ class Watch:
             self.told(self.job)  # what came meanwhile
         self._changed()
 
+    def drop(self, board: str) -> None:
+        """A board goes: a watch of it ends."""
+        if self.boards.pop(board, None) is not None:
+            self.stop()
+
     def stop(self) -> None:
         """Let it end in order: a recording is closed."""
         self._wanted = None

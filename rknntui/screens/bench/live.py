@@ -160,6 +160,16 @@ class Measuring:
             self._before = 0.0
             self._submit(params)
 
+    def set(self, settings: RunSettings) -> None:
+        """Measure so from the next run on."""
+        self.settings = settings
+        self._tell()
+
+    def drop(self, board: str) -> None:
+        """A board goes: a run there ends in order."""
+        if self.params is not None and self.params.device == board:
+            self.stop()
+
     def stop(self, then: Callable[[], None] | None = None) -> None:
         """End it in order: what was measured is a result, and kept.
 

@@ -411,11 +411,11 @@ class ExaminePane(SidePane):
 
 # What its empty list and its empty tables say.
 
-NO_BOARD = """No board was found.
-
-{bench.add} adds one: an emulated one needs no hardware, and ends with the workbench; a board on
-the network has an address, by adb (192.168.0.7:5555) or SSH (pi@board).
-USB: connect the board and enable USB debugging (adb) on it."""
+NO_BOARD = (
+    "No board was found.\n\n{bench.add} adds one: an emulated one needs no hardware, and ends with "
+    "the workbench; a board on the network has an address, by adb (192.168.0.7:5555) or SSH "
+    "(pi@board).\nUSB: connect the board and enable USB debugging (adb) on it."
+)
 EMPTY = {
     "Layers": "No layer is timed yet: {bench.run} measures the model on the board, its layers too.",
     "Compare": (

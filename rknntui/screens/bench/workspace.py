@@ -29,7 +29,7 @@ from rknntui.links import GoToCompiled, GoToLayer
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.bench.boards import Looking, Watch, examine, reason
 from rknntui.screens.bench.lines import model_name, page_lines
-from rknntui.screens.bench.live import SETTINGS, Measuring, RunSettings
+from rknntui.screens.bench.live import SETTINGS, Measuring
 from rknntui.screens.bench.panes import BenchViews
 from rknntui.screens.bench.words import NO_BOARD, device_records
 from rknntui.widgets.line_list import Rows, TextRows
@@ -54,12 +54,10 @@ class Bench(TableWorkspace):
 
     NAME = "bench"
     HELP = (
-        "A board, and the open model on it. {bench.use} uses the board under the cursor and "
-        "watches it; {bench.run} measures the model there with what {bench.edit} sets, and goes "
-        "on while another step is shown. {bench.add} adds a board by its address, or an emulated "
-        "one. {bench.compare} compares with the simulator layer by layer, {bench.examine} looks "
-        "for what is wrong. A real board runs a compiled .rknn (the target's); an emulated one "
-        "runs the build of the recipe. Settings and system files of a board are not changed."
+        "{bench.add} adds a board, {bench.use} uses and watches it, {bench.run} measures the model "
+        "there with what {bench.edit} sets, and goes on while another step is shown. "
+        "{bench.compare} compares with the simulator, {bench.examine} looks for what is wrong. A "
+        "real board runs a compiled .rknn, an emulated one the build of the recipe."
     )
     FIRST_FOCUS = "#boards"
     DEFAULT_CSS = """
@@ -319,8 +317,11 @@ class Bench(TableWorkspace):
 
     def action_forget(self) -> None:
         """Take a board on the network out of the list; an emulated one ends."""
-        if self.device is not None:
-            self._looking.forget(self.device)
+        if (device := self.device) is not None:
+            self.run.drop(device.id)
+            self.watch_job.drop(device.id)
+            self._marked = tuple(name for name in self._marked if name != device.id)
+            self._looking.forget(device)
 
     def action_server(self) -> None:
         """Start the adb server."""
@@ -361,11 +362,7 @@ class Bench(TableWorkspace):
 
     def action_edit(self) -> None:
         """Set how the model is measured."""
-        SETTINGS.ask(self.app, self.run.settings, then=self._set)
-
-    def _set(self, settings: RunSettings) -> None:
-        self.run.settings = settings
-        self._draw_live()
+        SETTINGS.ask(self.app, self.run.settings, then=self.run.set)
 
     def _measured(self, layers: bool) -> None:
         """A run told something; ``layers``: of its layers too."""
