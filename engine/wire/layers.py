@@ -126,10 +126,12 @@ class LayerFigures:
 
 def layers_of(part: str, rows: Iterable[Any], **more: Any) -> tuple[LayerFigures, ...]:
     """A row for each value of a part; of a runtime's table with the numbers that stand there."""
+    rows = tuple(rows)
+    kept = any(getattr(row, "number", 0) for row in rows)  # they begin at 0
     return tuple(
         LayerFigures(
             id=row.layer if isinstance(row, LayerCoverage) else row.id or "",
-            number=getattr(row, "number", 0) or at,
+            number=getattr(row, "number", at) if kept else at,
             **{part: row},
             **more,
         )
