@@ -67,6 +67,7 @@ async def is_open(pilot: Pilot[None]) -> Workbench:
     await pilot.press(keys_of("model")[0])
     await until(pilot, lambda: app.current == "model", "it is shown")
     await until(pilot, lambda: app.workspace.detail.text().count("\n") > 5, "its facts")
+    await until(pilot, lambda: app.workspace.graph.row_count > 0, "its graph")
     return app
 
 
