@@ -248,11 +248,11 @@ class Answers:
         scenario, goal = self._wanted().scenario, self.goal
         if goal is None or chip.reaches in ("", "yes"):
             return None
-        advice = self.advice(chip.chip, scenario)
-        smaller = self._answer(("smaller", scenario, goal, chip.chip), Estimates)
-        if advice is None:
+        advice, sizes = self.advice(chip.chip, scenario), self._smaller(chip, goal)
+        key = ("smaller", scenario, goal, chip.chip)
+        if advice is None or (sizes and key not in self._known):
             return None
-        sizes = self._smaller(chip, goal)
+        smaller = self._answer(key, Estimates)
         size = sizes[0].rpartition("=")[2].replace(",", "x").removeprefix("1x3x") if sizes else ""
         return ways_to(chip, goal, advice, smaller.chips[0] if smaller else None, size)
 
