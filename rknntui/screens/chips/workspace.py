@@ -276,10 +276,10 @@ class Chips(TableWorkspace):
         """The layers of the target; those of another chip beside them."""
         self._chip = self.views.chips.chip or self._chip
         target = self.session.chip
-        if not target or self._chip == target:
+        if target and self._chip == target:
             self.post_message(GoToLayer(self.session.layers.cursor, "cost"))
         else:
-            self.targets.marked.setdefault(target)
+            self.targets.marked.update(dict.fromkeys((target,) if target else ()))
             self.views.bar.choose("Compare")
 
     @on(Rows.Chosen, "#roof-layers, #compared-chips, #advice-table")
