@@ -17,7 +17,6 @@ from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings
 from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
-from rknntui.reasons import OWN, unused_key, why_not
 from rknntui.session import kept
 from rknntui.session.background import Background
 from rknntui.session.kept import Drafts, drafts_folder
@@ -32,7 +31,7 @@ from rknntui.session.messages import (
 from rknntui.session.promotion import read_table
 from rknntui.session.state import Session
 from rknntui.session.timing import StageTimes, left_text, times_file
-from rknntui.starting import Starting
+from rknntui.starting import OWN, Starting, unused_key, why_not
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
 from rknntui.widgets.divider import STEP, Divider
