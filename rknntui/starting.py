@@ -37,7 +37,7 @@ class Starting:
         """
         session = self._app.session
         known = mismatches(session)
-        if getattr(params, "device", session.board) != session.board:
+        if getattr(params, "device", session.boards.chosen) != session.boards.chosen:
             known = tuple(one for one in known if one.kind != "board")
         told = next((one for one in known if method in one.stops), None)
         if told is None:

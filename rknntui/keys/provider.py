@@ -80,7 +80,7 @@ class ActionProvider(Provider):
         for path in session.recent:
             name = sanitize(path.rsplit("/", 1)[-1], 100)
             yield f"file: {name}", sanitize(path, 300), partial(app.open_path, path)
-        for device in session.listing.devices if session.listing is not None else ():
+        for device in session.boards.devices:
             name = sanitize(device.id, 100)
             yield (
                 f"board: {name}",

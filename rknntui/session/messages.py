@@ -63,7 +63,7 @@ class ResultFound(Message, bubble=False):
 
 @dataclass(eq=False)
 class TargetChanged(Message, bubble=False):
-    """Another board or compiled file is used: ``session.board``, ``session.compiled``."""
+    """Another board or compiled file is used: ``session.boards.chosen``, ``session.compiled``."""
 
 
 @dataclass(eq=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from textual.message import Message
 
 from engine.wire.names import VENDOR_KINDS
+from rknntui.session.boards import Boards
 from rknntui.session.job_view_model import JobView
 from rknntui.session.kept import STEPS, Draft, Drafts, Values
 from rknntui.session.layers import KnownLayers
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from engine.wire.compile import Compiled
     from engine.wire.cost import Estimates
     from engine.wire.dataset import DatasetFacts
-    from engine.wire.devices import Device, Listing
     from engine.wire.method import Task
     from engine.wire.model import ModelView, Tensor
     from engine.wire.vendor import ToolkitEnvironment
@@ -82,11 +82,10 @@ class Session:
             result.
         jobs: this run's jobs by id, oldest first, and those that were reattached.
         drafts: unsaved recipes of other files.
-        board: id of the board that is used, as ``adb:SERIAL``; None where none was chosen.
+        boards: that are known, and the one that is used.
         compiled: path of the compiled ``.rknn`` that boards run; None where there is none.
         compilations: chip -> what became of it when the open model was last compiled for it.
         layers: what is known of the layers, shared by all views.
-        board_chips: id of a board -> its chip, of those that told it.
         bench: what a board measures of the open model; None before it did.
         toolkits: of the vendor, as the last answer told; None before one.
         builds: of the open model that are done, the newest first.
@@ -96,8 +95,6 @@ class Session:
         opening: name of the file that is being opened; empty where none is.
         asked: what is asked in the background, by the name of its step: empty text while it is
             under way, else why there is no answer.
-        listing: boards of the last look; None before one.
-        ssh_boards: addresses of boards over SSH that the user has named.
         left: the file whose unsaved recipe was left for the one that is open; None where nothing
             was.
     """
@@ -118,11 +115,10 @@ class Session:
         self.built: Values | None = None
         self.jobs: dict[str, JobView] = {}
         self.last: dict[str, tuple[JobView, object]] = {}
-        self.board: str | None = None
+        self.boards = Boards(publish)
         self.compiled: str | None = None
         self.compilations: dict[str, Compiled] = {}
         self.layers = KnownLayers(publish)
-        self.board_chips: dict[str, str] = {}
         self.bench: Bench | None = None
         self.toolkits: tuple[ToolkitEnvironment, ...] | None = None
         self.estimates: Estimates | None = None
@@ -131,8 +127,6 @@ class Session:
         self.recent: tuple[str, ...] = ()
         self.opening = ""
         self.asked: dict[str, str] = {}
-        self.listing: Listing | None = None
-        self.ssh_boards: tuple[str, ...] = ()
         self._saved: Values = {}
         self._typed: dict[str, str] = {}
         self._undo: list[Values] = []
@@ -215,7 +209,7 @@ class Session:
         self.last, self.asked, self.compilations, self.dataset = {}, {}, {}, None
         self.bench = None
         self.estimates, self.builds, self.joins = None, (), ()
-        self.recent = with_recent(self.recent, path)
+        self.recent = (path, *(other for other in self.recent if other != path))[:RECENT]
         self.choose_compiled(None)
         self.layers.forget()
         self._publish(ModelOpened())
@@ -503,26 +497,16 @@ class Session:
         """Whether a build runs."""
         return any(job.running and job.method == "build" for job in self.jobs.values())
 
-    # -- boards ------------------------------------------------------------------------------------
-
-    def choose_board(self, board: str | None) -> None:
-        """Take the board that runs, measurements and comparisons use; None for none."""
-        if board != self.board:
-            self.board = board
-            self._publish(TargetChanged())
+    # -- target ------------------------------------------------------------------------------------
 
     def answered(self, answer: object) -> None:
         """The worker answered: take what it tells of boards and toolkits."""
-        # by their fields: the types would be imported at the first answer of all
+        # by its field: the type would be imported at the first answer of all
         environments = getattr(answer, "environments", None)
-        facts = getattr(answer, "facts", answer)
-        device, chip = getattr(facts, "device", ""), getattr(facts, "chip", "")
-        before = self.toolkits, dict(self.board_chips)
-        if environments is not None:
+        if environments is None:
+            self.boards.answered(answer)
+        elif environments != self.toolkits:
             self.toolkits = environments
-        elif device and chip:
-            self.board_chips[device] = chip
-        if before != (self.toolkits, self.board_chips):
             self._publish(TargetChanged())
 
     @property
@@ -545,25 +529,9 @@ class Session:
         if path is not None or self.compiled in made.values():
             self.choose_compiled(path)
 
-    @property
-    def device(self) -> Device | None:
-        """The chosen board as the last look found it; None where it is not in the list."""
-        devices = () if self.listing is None else self.listing.devices
-        return next((device for device in devices if device.id == self.board), None)
-
-    def restore_boards(self, state: Mapping[str, object]) -> None:
-        """Take the boards of the last run: the chosen one, and those over SSH."""
-        board, named = state.get("board"), state.get("ssh_boards")
-        self.board = board if isinstance(board, str) else None
-        known = named if isinstance(named, list) else []
-        self.ssh_boards = tuple(address for address in known if isinstance(address, str))
-        chips = state.get("board_chips")
-        for name, chip in (chips if isinstance(chips, dict) else {}).items():
-            self.board_chips[str(name)] = str(chip)
-
     def restore(self, state: Mapping[str, object]) -> None:
         """Take what is no file's: the boards of the last run, and the files that were open."""
-        self.restore_boards(state)
+        self.boards.restore(state)
         recent = state.get("recent")
         paths = recent if isinstance(recent, list) else []
         self.recent = tuple(path for path in paths if isinstance(path, str))[:RECENT]
@@ -579,17 +547,10 @@ class Session:
             "recipe_path": self.recipe_path,
             "built": self.built,
             "recent": list(self.recent),
-            "board": self.board,
-            "ssh_boards": list(self.ssh_boards),
-            "board_chips": self.board_chips,
+            **self.boards.to_json(),
             "undo": self._undo[-STEPS:],
             "when": round(time.time()),
         }
-
-
-def with_recent(recent: tuple[str, ...], path: str) -> tuple[str, ...]:
-    """The files that were open, with this one as the newest."""
-    return (path, *(other for other in recent if other != path))[:RECENT]
 
 
 def _newest(jobs: Iterable[JobView]) -> JobView | None:

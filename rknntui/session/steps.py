@@ -312,18 +312,18 @@ def _export(session: Session, why: str, ready: State) -> Step:
 
 def _board(session: Session) -> Step:
     show = ("go.bench", "show the boards")
-    if session.board is None:
+    if session.boards.chosen is None:
         return Step("board", "absent", "", "no board is chosen", *show)
-    board, bench = sanitize(session.board, 60), session.bench
-    if bench is not None and bench.board == session.board and (bench.running or bench.fps):
+    board, bench = sanitize(session.boards.chosen, 60), session.bench
+    if bench is not None and bench.board == session.boards.chosen and (bench.running or bench.fps):
         figure = "" if bench.fps is None else f"{RATE.text(bench.fps)} FPS"
         said = f"{figure} {bench.label}" if figure else "a run starts"
         state: State = "failed" if bench.lost else "running" if bench.running else "done"
         why = f" · {sanitize(bench.lost, 200)}" if bench.lost else ""
         return Step("board", state, figure, f"{board} · {said}{why}", "go.bench", "show the run")
-    if session.listing is None:
+    if session.boards.listing is None:
         return Step("board", "possible", "", f"{board} · not looked for", "go.bench", "look for it")
-    device = session.device
+    device = session.boards.device
     if device is None or not device.usable:
         why = "not there" if device is None else sanitize(device.what, 120)
         return Step("board", "failed", "", f"{board} · {why}", *show)

@@ -54,7 +54,7 @@ def mismatches(session: Session) -> tuple[Mismatch, ...]:
 
 def board_chip(session: Session, board: str | None) -> str:
     """The chip of a board, by its id; empty where it never told."""
-    return session.board_chips.get(board or "", "")
+    return session.boards.chips.get(board or "", "")
 
 
 def compiled_for(session: Session, path: str | None) -> str:
@@ -95,10 +95,10 @@ def changed_since(session: Session) -> list[str]:
 
 
 def _board(session: Session) -> Mismatch | None:
-    chip, own = session.chip.lower(), board_chip(session, session.board).lower()
+    chip, own = session.chip.lower(), board_chip(session, session.boards.chosen).lower()
     if not chip or not own or chip == own:
         return None
-    board = sanitize(session.board or "", 40)
+    board = sanitize(session.boards.chosen or "", 40)
     other, ours = generation_of(own), generation_of(chip)
     why = f" of generation {other}, not {ours}" if other != ours else ""
     what = f"{board} is an {own}{why}; the recipe is for {chip}."

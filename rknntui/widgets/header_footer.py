@@ -133,11 +133,11 @@ class TopBar(Painted):
     def _targets(self) -> list[Line]:
         """The target: whole, then with less of it."""
         session = self.workbench.session
-        if session.model is None and not session.board:
+        if session.model is None and not session.boards.chosen:
             return [[]]
         wrong = {one.kind for one in mismatches(session)}
         chip: Line = [(session.chip or "no chip", "" if session.chip else "dim")]
-        toolkit, board = toolkit_of(session), sanitize(session.board or "", 40)
+        toolkit, board = toolkit_of(session), sanitize(session.boards.chosen or "", 40)
         made: Line = []
         if "toolkit" in wrong:
             made = [(" · ", "dim"), ("no toolkit !", "warn")]
@@ -146,7 +146,7 @@ class TopBar(Painted):
         there: Line = []
         if board:
             sign, style = ("!", "warn") if "board" in wrong else ("", "")
-            device = session.device
+            device = session.boards.device
             if not sign and device is not None:
                 sign, style = ("✓", "good") if device.usable else ("✗", "bad")
             there = [(" · ", "dim"), (board, ""), (f" {sign}" if sign else "", style)]

@@ -136,14 +136,14 @@ async def test_boards_are_listed_with_their_state_and_its_remedy(
         assert "✗ unauthorized" in text
         assert "✓ ready" in text
         await pilot.press("enter")
-        assert app.session.board is None, "what is not ready is not used"
+        assert app.session.boards.chosen is None, "what is not ready is not used"
         await pilot.press("down")
         await until(pilot, lambda: "✓ ready   ● used" not in screen_text(app), "not used")
         await pilot.press("enter")
         await until(pilot, lambda: "✓ ready   ● used" in screen_text(app), "it is used")
-        assert app.session.board == "adb:ready1"
-        assert app.session.device == READY
-        assert app.session.board_chips == {"adb:ready1": "RK3588"}
+        assert app.session.boards.chosen == "adb:ready1"
+        assert app.session.boards.device == READY
+        assert app.session.boards.chips == {"adb:ready1": "RK3588"}
 
 
 async def test_what_a_board_is_stands_below_it_with_why_something_is_missing(
@@ -285,34 +285,34 @@ async def test_boards_over_ssh_are_added_kept_and_removed(
         await until(pilot, lambda: type(app.screen).__name__ == "ErrorDialog", "it is refused")
         answers.of["devices.add"] = NamedBoard("ssh:pi")
         await pilot.press("escape", "a", "right", "down", *"pi", "enter")
-        await until(pilot, lambda: app.session.board == "ssh:pi", "it is used: none was")
+        await until(pilot, lambda: app.session.boards.chosen == "ssh:pi", "it is used: none was")
         assert "? not asked" in screen_text(app)
         assert workspace.device is not None
         assert workspace.device.id == "ssh:pi"
         await pilot.press("q")
     again = Workbench()
-    assert again.session.ssh_boards == ("ssh:pi",)
-    assert again.session.board == "ssh:pi"
+    assert again.session.boards.over_ssh == ("ssh:pi",)
+    assert again.session.boards.chosen == "ssh:pi"
     async with again.run_test(size=SIZE) as pilot:
         workspace = await bench(pilot)
         await until(pilot, lambda: "ssh:pi" in screen_text(again), "it is still there")
         await until(pilot, lambda: workspace.table.select_record("id", "ssh:pi"), "its row")
         answers.of["devices.remove"] = NamedBoard("ssh:pi")
         await pilot.press("delete")
-        await until(pilot, lambda: not again.session.ssh_boards, "it is removed")
-        assert again.session.board is None
+        await until(pilot, lambda: not again.session.boards.over_ssh, "it is removed")
+        assert again.session.boards.chosen is None
 
 
 async def test_of_kept_boards_only_those_that_are_refused_are_dropped(answers: Answers) -> None:
     app = Workbench(state_kept=False)
-    app.session.ssh_boards = ("ssh:pi", "ssh:a b", "ssh:pa", "ssh:c d")
+    app.session.boards.over_ssh = ("ssh:pi", "ssh:a b", "ssh:pa", "ssh:c d")
     async with app.run_test(size=SIZE) as pilot:
         await bench(pilot)
         await until(pilot, lambda: "Boards, 1 ready · 4" in screen_text(app), "the list")
-        assert app.session.ssh_boards == ("ssh:pi", "ssh:pa")
+        assert app.session.boards.over_ssh == ("ssh:pi", "ssh:pa")
         answers.listing = WorkerError("The worker ended.")
         await until(pilot, lambda: "✗ The worker ended." in screen_text(app), "no answer")
-        assert app.session.ssh_boards == ("ssh:pi", "ssh:pa")
+        assert app.session.boards.over_ssh == ("ssh:pi", "ssh:pa")
 
 
 async def test_an_empty_list_says_what_to_do_and_the_server_is_started(answers: Answers) -> None:

@@ -51,7 +51,7 @@ async def test_boards_are_listed_asked_examined_watched_and_recorded(
         assert "State now  emulated" in screen_text(app)
         ready.set_load([10, 90, 40])
         await pilot.press("enter")
-        assert app.session.board == name
+        assert app.session.boards.chosen == name
         await until(pilot, lambda: "NPU 1  90 %" in screen_text(app), "it is watched")
         await pilot.press("d")
         await until(pilot, lambda: "✓ transport" in screen_text(app), "the examination")
@@ -165,7 +165,7 @@ async def test_an_emulated_board_from_nothing(
         await press("enter")
         workspace = app.workspace
         assert isinstance(workspace, Bench)
-        await until(pilot, lambda: app.session.board, "it is used")
+        await until(pilot, lambda: app.session.boards.chosen, "it is used")
         await until(pilot, lambda: "temperature" in workspace_text(app), "and watched")
         await press("d")
         await until(pilot, lambda: "no problem found" in screen_text(app), "it is examined")

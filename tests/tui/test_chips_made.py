@@ -384,7 +384,7 @@ async def test_the_compiled_model_runs_on_a_board_from_here(
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_compile(pilot)
         await done(pilot, workspace)
-        app.session.board = "adb:one"
+        app.session.boards.chosen = "adb:one"
         await pilot.press("R")
         await until(pilot, lambda: app.current == "bench", "Bench")
         assert app.session.compiled == "/tmp/digits-rk3588.rknn"

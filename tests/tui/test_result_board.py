@@ -45,7 +45,7 @@ async def on_board(pilot: Pilot[None]) -> Result:
     workspace.results.bar.choose("Board")
     await until(pilot, lambda: "no board is the target" in screen_text(app), "no board")
     assert "chooses one" in workspace.disabled_reason("run")
-    app.session.choose_board(BOARD)
+    app.session.boards.choose(BOARD)
     await until(pilot, lambda: f"on {BOARD}" in screen_text(app), "the board")
     return workspace
 
@@ -77,7 +77,7 @@ async def test_a_run_on_a_board_stands_beside_the_simulator(
         await until(pilot, lambda: "changed since" in screen_text(app), "another file")
         await pilot.press("r")
         await until(pilot, lambda: board.asked[-1][1].path is not None, "the file runs")
-        app.session.choose_board(None)
+        app.session.boards.choose(None)
         await pilot.press("r")
         assert workspace.disabled_reason("run")
 
@@ -86,7 +86,7 @@ async def test_a_run_belongs_to_the_side_and_file_that_gave_it() -> None:
     session = Session(lambda _message: None)
     x = Tensor("x", (1, 3), "float32")
     session.model_opened(model_view("m.onnx", inputs=(x,), recipe={"model": "m.onnx"}), "r.yaml")
-    session.choose_board(BOARD)
+    session.boards.choose(BOARD)
 
     def job(subject: Subject) -> JobView:
         return JobView("a", "run", "run", 0.0, encode(subject.request(())))
@@ -133,7 +133,7 @@ async def test_the_copied_command_is_one_that_the_command_line_takes() -> None:
     session = Session(lambda _message: None)
     x = Tensor("x", (1, 3), "float32")
     session.model_opened(model_view("m.onnx", inputs=(x,), recipe={"model": "m.onnx"}), "r.yaml")
-    session.choose_board(BOARD)
+    session.boards.choose(BOARD)
     for compiled in (None, "compiled.rknn"):
         session.choose_compiled(compiled)
         words = Subject(session, "Board").command_line({"x": "a b.npy"})

@@ -28,7 +28,7 @@ async def test_result(recipe: Path, size: tuple[int, int], monkeypatch: pytest.M
     async with app.run_test(size=size) as pilot:
         workspace = await visited(pilot, Result)
         await holds(pilot, "result-nothing")
-        app.session.choose_board(BOARD)
+        app.session.boards.choose(BOARD)
         workspace.inputs_pane.files["image"] = str(PLACE / "calibration" / "005.png")
         workspace.results.bar.choose("Board")
         await pilot.press("r")

@@ -29,7 +29,7 @@ def _session(chip: str = "rk3588") -> Session:
 
 def test_a_board_of_another_chip_is_a_mismatch_that_stops_work() -> None:
     session = _session()
-    session.choose_board("ssh:pi@bench")
+    session.boards.choose("ssh:pi@bench")
     assert mismatches(session) == (), "a board that never told is no mismatch"
     session.answered(SimpleNamespace(facts=BoardFacts("ssh:pi@bench", "measured", "rv1106")))
     (one,) = mismatches(session)
@@ -44,11 +44,11 @@ def test_a_board_of_another_chip_is_a_mismatch_that_stops_work() -> None:
 
 def test_the_chips_of_boards_are_kept_for_the_next_start() -> None:
     session = _session()
-    session.board_chips["local"] = "rk3566"
+    session.boards.chips["local"] = "rk3566"
     other = Session(lambda _: None)
-    other.restore_boards(session.to_json())
-    assert other.board_chips == {"local": "rk3566"}
-    other.restore_boards({"board_chips": [3]})
+    other.boards.restore(session.to_json())
+    assert other.boards.chips == {"local": "rk3566"}
+    other.boards.restore({"board_chips": [3]})
 
 
 def test_toolkits_and_stale_builds_are_told() -> None:
@@ -84,8 +84,8 @@ async def test_the_chip_is_changed_from_anywhere_by_typing_and_undone(model: Pat
     app = Workbench(str(model), state_kept=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
-        app.session.board_chips["adb:1"] = "rv1106"
-        app.session.choose_board("adb:1")
+        app.session.boards.chips["adb:1"] = "rv1106"
+        app.session.boards.choose("adb:1")
         await pilot.press("t")
         await until(pilot, lambda: "Target" in screen_text(app), "the list")
         await pilot.press(*"1106", "enter")
@@ -93,7 +93,7 @@ async def test_the_chip_is_changed_from_anywhere_by_typing_and_undone(model: Pat
         line = screen_text(app).splitlines()[0]
         assert "residual.onnx ●1   rv1106" in line
         await pilot.press("t", *"board", "enter")
-        await until(pilot, lambda: app.session.board == "adb:1", "the board stays")
+        await until(pilot, lambda: app.session.boards.chosen == "adb:1", "the board stays")
         await pilot.press("u")
         await until(pilot, lambda: "no chip · adb:1" in screen_text(app).splitlines()[0], "undone")
 
@@ -113,8 +113,8 @@ async def test_work_that_the_target_does_not_fit_is_asked_about_in_one_line(
         await settle(pilot)
         app.session.model_opened(model_view("/m/net.onnx"), "/m/net.onnx")
         app.session.set_value("target_platform", "rk3588")
-        app.session.board_chips["adb:1"] = "rv1106"
-        app.session.choose_board("adb:1")
+        app.session.boards.chips["adb:1"] = "rv1106"
+        app.session.boards.choose("adb:1")
         params = BuildParams(recipe=dict(app.session.recipe))
         app.start_job(BUILD, params, "build net")
         asked = "the board is an rv1106, the recipe for rk3588 (t mends it, again starts it)"

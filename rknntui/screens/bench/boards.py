@@ -49,7 +49,7 @@ NEW_BOARD = Form("Add a board", (AddBoardParams,))
 
 
 class Looking:
-    """Keeps ``session.listing`` fresh while its workspace is shown.
+    """Keeps ``session.boards.listing`` fresh while its workspace is shown.
 
     Args:
         owner: asks for it.
@@ -94,20 +94,20 @@ class Looking:
 
     def _ask(self, start_server: bool) -> None:
         self._waiting = True
-        params = DeviceListParams(self._owner.session.ssh_boards, start_server)
+        params = DeviceListParams(self._owner.session.boards.over_ssh, start_server)
         self._owner.ask(DEVICES_LIST, params, self._listed, failed=self._failed)
 
     def _listed(self, listing: Listing) -> None:
         trouble, self._waiting, self.trouble = self.trouble, False, ""
-        before, self._owner.session.listing = self._owner.session.listing, listing
+        before, self._owner.session.boards.listing = self._owner.session.boards.listing, listing
         if listing != before or trouble:
             self._changed()
 
     def _failed(self, error: Exception) -> None:
         session = self._owner.session
-        named = tuple(name for name in session.ssh_boards if _ADDRESS.fullmatch(name))
-        if getattr(error, "kind", "") == "usage" and named != session.ssh_boards:
-            session.ssh_boards = named  # of a state file that was changed by hand
+        named = tuple(name for name in session.boards.over_ssh if _ADDRESS.fullmatch(name))
+        if getattr(error, "kind", "") == "usage" and named != session.boards.over_ssh:
+            session.boards.over_ssh = named  # of a state file that was changed by hand
             self._owner.notify("What is no address of a board was removed.", severity="warning")
             self._ask(False)
         else:
@@ -125,7 +125,7 @@ class Looking:
     def ask_board(self, then: Callable[[str], object]) -> None:
         """Ask which board to add; ``then`` is called with its id."""
         session = self._owner.session
-        some = session.listing is not None and bool(session.listing.devices)
+        some = session.boards.listing is not None and bool(session.boards.listing.devices)
         chip = session.chip if session.chip in EMULATED_CHIPS else "rk3588"
         now = AddBoardParams("adb" if some else "emulated", chip=chip)
         NEW_BOARD.ask(
@@ -141,9 +141,11 @@ class Looking:
 
         def added(board: NamedBoard) -> None:
             if params.over == "ssh":
-                session.ssh_boards = tuple(dict.fromkeys((*session.ssh_boards, board.device)))
+                session.boards.over_ssh = tuple(
+                    dict.fromkeys((*session.boards.over_ssh, board.device))
+                )
             if board.chip:
-                session.board_chips[board.device] = board.chip
+                session.boards.chips[board.device] = board.chip
             owner.workbench.save_state()
             for note in board.notes:
                 owner.notify(note, severity="warning", timeout=15, markup=False)
@@ -157,9 +159,11 @@ class Looking:
     def forget(self, device: Device) -> None:
         """Let a board on the network go; an emulated one ends."""
         session = self._owner.session
-        session.ssh_boards = tuple(name for name in session.ssh_boards if name != device.id)
-        if session.board == device.id:
-            session.choose_board(None)
+        session.boards.over_ssh = tuple(
+            name for name in session.boards.over_ssh if name != device.id
+        )
+        if session.boards.chosen == device.id:
+            session.boards.choose(None)
         self._owner.workbench.save_state()
         self._owner.ask(DEVICES_REMOVE, NamedBoard(device.id), lambda _: self._ask(False))
 
@@ -206,7 +210,7 @@ def reason(bench: Bench, method: str) -> str:
         return "a comparison needs the model itself, not its container; open the model."
     if method == "forget" and (device is None or not _removable(device)):
         return "only boards that were added ({bench.add}) are removed."
-    notices = () if session.listing is None else session.listing.notices
+    notices = () if session.boards.listing is None else session.boards.listing.notices
     if method == "server" and not any(notice.code == "adb-server" for notice in notices):
         return "the adb server is up, or there is none to start."
     if method == "pause" and not watch.running:

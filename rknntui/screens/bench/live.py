@@ -281,7 +281,7 @@ class Measuring:
             params, session = self.params, self._owner.session
             try:
                 listing = await self._owner.bridge.call(
-                    DEVICES_LIST, DeviceListParams(session.ssh_boards)
+                    DEVICES_LIST, DeviceListParams(session.boards.over_ssh)
                 )
             except EngineError:
                 listing = None

@@ -107,7 +107,7 @@ class Bench(TableWorkspace):
     @property
     def device(self) -> Device | None:
         """The board under the cursor."""
-        record, listing = self.table.record, self.session.listing
+        record, listing = self.table.record, self.session.boards.listing
         if record is None or listing is None:
             return None
         return next((device for device in listing.devices if device.id == record["id"]), None)
@@ -116,7 +116,7 @@ class Bench(TableWorkspace):
     def board(self) -> str:
         """Id of the board that is shown: the one that is used, else the one under the cursor."""
         device = self.device
-        return self.session.board or ("" if device is None else device.id)
+        return self.session.boards.chosen or ("" if device is None else device.id)
 
     @property
     def boards(self) -> tuple[str, ...]:
@@ -204,7 +204,7 @@ class Bench(TableWorkspace):
 
     def _looked(self) -> None:
         """The list changed: a board of another connection may be another one."""
-        devices = () if self.session.listing is None else self.session.listing.devices
+        devices = self.session.boards.devices
         for device in self._known:
             if device not in devices:
                 self.views.facts.forget(device.id)
@@ -212,13 +212,13 @@ class Bench(TableWorkspace):
         self._draw()
         if self._wanted and self.table.select_record("id", self._wanted):
             self._wanted = ""
-            if self.session.device is None:
+            if self.session.boards.device is None:
                 self.action_use()
 
     # -- drawing -----------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        listing, table = self.session.listing, self.table
+        listing, table = self.session.boards.listing, self.table
         devices = () if listing is None else listing.devices
         empty = with_keys(NO_BOARD) if listing is not None else "Looking for boards…"
         for notice in () if listing is None else listing.notices:
@@ -226,8 +226,8 @@ class Bench(TableWorkspace):
         if self._looking.trouble:
             empty = f"✗ {sanitize(self._looking.trouble, 200)}"
         table.set_empty(empty)
-        chips = self.session.board_chips
-        records = device_records(devices, self.session.board, self._marked, chips)
+        chips = self.session.boards.chips
+        records = device_records(devices, self.session.boards.chosen, self._marked, chips)
         table.set_records(records, keep="id")
         ready = sum(device.state == "ready" for device in devices)
         trouble = f" · ✗ {sanitize(self._looking.trouble, 80)}" if self._looking.trouble else ""
@@ -252,8 +252,8 @@ class Bench(TableWorkspace):
         if self._rest is not None:
             self._rest.stop()
         facts, device = self.views.facts, self.device
-        devices = () if self.session.listing is None else self.session.listing.devices
-        chips = self.session.board_chips
+        devices = self.session.boards.devices
+        chips = self.session.boards.chips
         wanted = next(
             (d for d in (device, *devices) if d is not None and facts.wants(d)
              and (d is device or d.id not in chips)),
@@ -263,9 +263,9 @@ class Bench(TableWorkspace):
             self._rest = self.set_timer(REST_SECONDS, partial(self._ask_about, wanted))
 
     def _show(self) -> None:
-        device, listing = self.device, self.session.listing
+        device, listing = self.device, self.session.boards.listing
         notices = () if listing is None else listing.notices
-        used = device is not None and device.id == self.session.board
+        used = device is not None and device.id == self.session.boards.chosen
         memory = None if self.run.answer is None else self.run.answer.memory
         views = self.views
         views.facts.show(device, notices, used=used, model=self.file, memory=memory)
@@ -291,7 +291,7 @@ class Bench(TableWorkspace):
         if not device.usable:
             self.notify(f"{device.id} is not ready: {device.what}", markup=False)
             return
-        self.session.choose_board(device.id)
+        self.session.boards.choose(device.id)
         self._ask_about(device)
         self.watch_job.watch((device.id,))
 
@@ -307,7 +307,7 @@ class Bench(TableWorkspace):
             return
         self.views.facts.take(device.id, answer)
         if isinstance(answer, About) and answer.facts.chip:
-            self.session.board_chips[device.id] = answer.facts.chip
+            self.session.boards.chips[device.id] = answer.facts.chip
         self._draw()
 
     def action_add(self) -> None:
@@ -354,8 +354,8 @@ class Bench(TableWorkspace):
             self.run.stop()
             return
         board = self.board
-        if self.session.board != board:
-            self.session.choose_board(board)
+        if self.session.boards.chosen != board:
+            self.session.boards.choose(board)
         self.run.start(board, self.model)
         if self.watch_job.now is None:
             self.watch_job.watch(self.boards)

@@ -37,18 +37,18 @@ def target_rows(session: Session) -> dict[Part, str]:
         fps = None if row is None else row.fps
         told = f"{RATE.text(fps.value)} FPS estimated; " if fps is not None else ""
         rows["chip", chip.name] = told + about[chip.name]
-    listing = session.listing
+    listing = session.boards.listing
     for device in listing.devices if listing is not None else ():
         if device.usable:
             chip_name = board_chip(session, device.id)
             said = " ".join(filter(None, (device.model, device.product)))
             rows["board", device.id] = sanitize(f"{chip_name} {device.state}; {said}".strip(), 200)
-    if session.board and ("board", session.board) not in rows:
-        rows["board", session.board] = "looking …" if listing is None else "not there now"
+    if session.boards.chosen and ("board", session.boards.chosen) not in rows:
+        rows["board", session.boards.chosen] = "looking …" if listing is None else "not there now"
     elif not any(kind == "board" for kind, _ in rows):
         bench = f"none in reach; {key_text('go.bench')} adds one"
         rows["board", ""] = "looking for boards …" if listing is None else bench
-    if session.board:
+    if session.boards.chosen:
         rows["board", ""] = "none; simulated alone"
     for toolkit in session.toolkits or ():
         what = f"{toolkit.version} {toolkit.state}; generation {toolkit.generation}"
@@ -91,7 +91,7 @@ class TargetDialog(ChoiceDialog):
         toolkit = toolkit_of(session)
         return part in (
             ("chip", session.chip),
-            ("board", session.board or ""),
+            ("board", session.boards.chosen or ""),
             ("compiled", session.compiled),
             ("toolkit", toolkit.name if toolkit is not None else ""),
         )
@@ -108,7 +108,9 @@ class TargetDialog(ChoiceDialog):
         bridge, session = self._app_shell.bridge, self._app_shell.session
 
         async def boards() -> None:
-            session.listing = await bridge.call(DEVICES_LIST, DeviceListParams(session.ssh_boards))
+            session.boards.listing = await bridge.call(
+                DEVICES_LIST, DeviceListParams(session.boards.over_ssh)
+            )
             self._again()
 
         async def toolkits() -> None:
@@ -148,7 +150,7 @@ async def take_target(app: Shell, part: Part) -> None:
         await app.bridge.call(VENDOR_DEFAULT, ToolkitName(value))
         await app.bridge.call(VENDOR_KNOWN, ToolkitsParams())
     elif kind == "board":
-        session.choose_board(value or None)
+        session.boards.choose(value or None)
         if value and not board_chip(session, value):
             try:
                 await app.bridge.call(BOARD_ABOUT, AboutParams(value, chip=session.chip or None))

@@ -206,7 +206,9 @@ def set_text(session: Session, view: str) -> str:
         return f"printed by the compiler for {chip}" if layers.of("compiled") else with_keys(none)
     if view == "Board":
         rows = layers.of("measured")
-        label = f"{rows[0].label} on {sanitize(session.board or 'a board', 80)}" if rows else ""
+        label = (
+            f"{rows[0].label} on {sanitize(session.boards.chosen or 'a board', 80)}" if rows else ""
+        )
         return label or with_keys("not run on a board yet ({layers.run} shows Bench, which runs)")
     return ""
 

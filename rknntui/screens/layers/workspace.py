@@ -323,7 +323,7 @@ class Layers(Promoting):
         view = self.view
         if view == "Guide":
             done = self.guide.done
-            params = GuideParams(dict(self.session.recipe), done, device=self.session.board)
+            params = GuideParams(dict(self.session.recipe), done, device=self.session.boards.chosen)
             self.start_job(GUIDE, params, "accuracy guide")
         elif view == "Search":
             self.action_search()

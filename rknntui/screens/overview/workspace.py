@@ -244,9 +244,11 @@ class Overview(Workspace):
             text = f"{sanitize(Path(path).name, 80)} · {sanitize(str(Path(path).parent), 200)}"
             action = "overview.recent", "open it"
             rows.append(Step(f"recent {at}", "possible", path, text, *action))
-        devices = () if session.listing is None else session.listing.devices
+        devices = session.boards.devices
         boards = [sanitize(device.id, 60) for device in devices] or [
-            sanitize(board, 60) for board in (session.board, *session.ssh_boards) if board
+            sanitize(board, 60)
+            for board in (session.boards.chosen, *session.boards.over_ssh)
+            if board
         ]
         text = ", ".join(boards) or "none known"
         rows.append(Step("boards", "possible", "", text, "go.bench", "show them"))

@@ -71,7 +71,7 @@ class Subject:
         if self.side == "Board":
             return RunParams(
                 **self.model,
-                device=self.session.board,
+                device=self.session.boards.chosen,
                 inputs=inputs,
                 top=top,
                 save=save,
@@ -92,7 +92,7 @@ class Subject:
         session, asked = self.session, job.params
         if self.side == "Board":
             ran = asked.get("device"), asked.get("path")
-            if ran != (session.board, self.model["path"]):
+            if ran != (session.boards.chosen, self.model["path"]):
                 return True
         return session.container is None and job.recipe != session.recipe
 

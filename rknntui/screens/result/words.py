@@ -35,7 +35,7 @@ def reason(method: str, subject: Subject) -> str:
     if method in ("next_sample", "previous_sample") and not samples:
         return "there is no calibration dataset ({go.recipe} chooses one)."
     if method in ("run", "export", "next_sample", "previous_sample"):
-        if board and session.board is None:
+        if board and session.boards.chosen is None:
             return "no board is the target ({app.target} chooses one)."
         if not board and session.vendor:
             return "a compiled vendor model runs only on its NPU ({result.next-view} shows Board)."
@@ -87,9 +87,9 @@ def run_facts(
     if isinstance(result, Ran):
         return (*of, _ran(result), *_versions(result), *old)
     if subject.side == "Board":
-        if session.board is None:
+        if session.boards.chosen is None:
             return ("no board is the target", Fact(f"{key_text('app.target')} chooses one", rank=1))
-        return (f"on {sanitize(session.board, 60)}", Fact(_file(subject), rank=1))
+        return (f"on {sanitize(session.boards.chosen, 60)}", Fact(_file(subject), rank=1))
     if session.vendor:
         return ("a compiled vendor model: it runs only on its NPU",)
     if session.container is not None:

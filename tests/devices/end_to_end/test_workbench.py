@@ -50,10 +50,10 @@ async def test_devices_and_run(
     app = Workbench(str(stand.recipe), state_kept=False)
     async with app.run_test(size=(160, 60)) as pilot:
         bench = await visited(pilot, Bench)
-        await until(pilot, lambda: app.session.listing is not None, "the list")
+        await until(pilot, lambda: app.session.boards.listing is not None, "the list")
         if stand.kind == "ssh":  # which nobody lists by itself
             await pilot.press("a")
-            await pilot.press("right" if not app.session.listing.devices else "home")
+            await pilot.press("right" if not app.session.boards.listing.devices else "home")
             await until(pilot, lambda: "Add a board" in screen_text(app), "the form")
             app.screen.query_one("#over").value = "ssh"
             await pilot.press("down")
@@ -61,7 +61,7 @@ async def test_devices_and_run(
             await pilot.press("enter")
         await until(pilot, lambda: bench.table.select_record("id", device), "the board")
         await pilot.press("enter")
-        await until(pilot, lambda: app.session.board == device, "it is used")
+        await until(pilot, lambda: app.session.boards.chosen == device, "it is used")
         facts = ""
 
         def told() -> bool:

@@ -1,0 +1,76 @@
+"""Boards: those that are known, their chips, and the one that is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from rknntui.session.messages import TargetChanged
+
+if TYPE_CHECKING:
+    from engine.wire.devices import Device, Listing
+
+
+class Boards:
+    """The boards of this run, and of earlier ones.
+
+    Args:
+        publish: tells a message to everybody.
+
+    Attributes:
+        chosen: id of the board that is used, as ``adb:SERIAL``; None where none was chosen.
+        listing: boards of the last look; None before one.
+        over_ssh: addresses of boards over SSH that the user has named.
+        chips: id of a board -> its chip, of those that told it.
+    """
+
+    def __init__(self, publish: Callable[[Message], None]) -> None:
+        self._publish = publish
+        self.chosen: str | None = None
+        self.listing: Listing | None = None
+        self.over_ssh: tuple[str, ...] = ()
+        self.chips: dict[str, str] = {}
+
+    def choose(self, board: str | None) -> None:
+        """Take the board that runs, measurements and comparisons use; None for none."""
+        if board != self.chosen:
+            self.chosen = board
+            self._publish(TargetChanged())
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Those that the last look found; none before one."""
+        return () if self.listing is None else self.listing.devices
+
+    @property
+    def device(self) -> Device | None:
+        """The chosen board as the last look found it; None where it is not in the list."""
+        return next((device for device in self.devices if device.id == self.chosen), None)
+
+    def answered(self, answer: object) -> None:
+        """The worker answered: take what it tells of a board."""
+        # by its fields: the types would be imported at the first answer of all
+        facts = getattr(answer, "facts", answer)
+        device, chip = getattr(facts, "device", ""), getattr(facts, "chip", "")
+        if device and chip and self.chips.get(device) != chip:
+            self.chips[device] = chip
+            self._publish(TargetChanged())
+
+    def restore(self, state: Mapping[str, object]) -> None:
+        """Take those of the last run, of which nothing is checked."""
+        board, named, chips = (state.get(key) for key in ("board", "ssh_boards", "board_chips"))
+        self.chosen = board if isinstance(board, str) else None
+        known = named if isinstance(named, list) else []
+        self.over_ssh = tuple(address for address in known if isinstance(address, str))
+        for name, chip in (chips if isinstance(chips, dict) else {}).items():
+            self.chips[str(name)] = str(chip)
+
+    def to_json(self) -> dict[str, object]:
+        """What is kept for the next start."""
+        return {
+            "board": self.chosen,
+            "ssh_boards": list(self.over_ssh),
+            "board_chips": self.chips,
+        }

@@ -1,0 +1,114 @@
+"""The open recipe over time: as its file has it, the steps of undo, and drafts of other files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from rknntui.session.kept import STEPS, Draft
+
+if TYPE_CHECKING:
+    from rknntui.session.kept import Drafts, Values
+
+UNDO_STEPS = 100
+
+
+class History:
+    """What undo, redo and the drafts know; the recipe itself is the session's.
+
+    Args:
+        drafts: unsaved recipes of other files.
+
+    Attributes:
+        saved: the recipe as its file has it; of a recipe without file what opening the model gave.
+        left: the file whose unsaved recipe was left for the one that is open; None where nothing
+            was.
+    """
+
+    def __init__(self, drafts: Drafts) -> None:
+        self.drafts = drafts
+        self.saved: Values = {}
+        self.left: str | None = None
+        self._undo: list[Values] = []
+        self._redo: list[Values] = []
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether the recipe was changed since it was opened."""
+        return bool(self._undo)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether a change was taken back last."""
+        return bool(self._redo)
+
+    def begin(self, saved: Mapping[str, object], undo: Iterable[Values] = ()) -> None:
+        """Another recipe is open, or the same one as its file has it now: undo is where back is."""
+        self.saved, self._undo, self._redo = dict(saved), list(undo), []
+
+    def steps_from(self, before: Values, after: Values) -> list[Values]:
+        """The steps of undo with the one from ``before`` to ``after``, where they differ."""
+        return [*self._undo, before] if before != after else self._undo
+
+    def changed(self, before: Values) -> None:
+        """The recipe was ``before``, until the user changed it."""
+        self._undo, self._redo = [*self._undo[-UNDO_STEPS:], before], []
+
+    def back(self, recipe: Values) -> Values | None:
+        """The recipe before the last change of this one; None where there was none."""
+        return _step(self._undo, self._redo, recipe)
+
+    def forward(self, recipe: Values) -> Values | None:
+        """The recipe after the change that was taken back last; None where none was."""
+        return _step(self._redo, self._undo, recipe)
+
+    # -- drafts ------------------------------------------------------------------------------------
+
+    def claim(self, file: str | None) -> str:
+        """Take the open file; who else has it, told once, else empty."""
+        before = self.drafts.other
+        other = self.drafts.claim(file)
+        return "" if other == before else other
+
+    def leave(
+        self, file: str | None, recipe: Values, path: str | None, built: Values | None
+    ) -> None:
+        """Keep an unsaved recipe before another one takes its place.
+
+        Args:
+            file: that the recipe belongs to; None for a container's.
+            recipe: as it is now.
+            path: the recipe's own file, where it has one.
+            built: the recipe of the last build, where there was one.
+        """
+        self.left = None
+        if file is not None and recipe.get("model") and recipe != self.saved:
+            self.left = file
+            steps = tuple(self._undo), tuple(self._redo)
+            self.drafts.keep(Draft(file, recipe, self.saved, path, built, *steps))
+        elif file is not None:
+            self.drafts.forget(file)
+
+    def return_to(self, draft: Draft, file: Values) -> None:
+        """Take the steps of a draft: undo goes back to the file, then through the draft's own."""
+        steps = list(draft.undo)
+        if file != draft.saved or not steps:
+            steps.append(file)
+        self._undo, self._redo = steps, list(draft.redo)
+
+    def written(self, recipe: Values, *files: str | None) -> None:
+        """The recipe was saved: the drafts of these files are over."""
+        for file in {*files} - {None}:
+            self.drafts.forget(str(file))
+        self.saved = dict(recipe)
+
+    def to_json(self) -> dict[str, object]:
+        """What is kept for the next start."""
+        return {"saved": self.saved, "undo": self._undo[-STEPS:]}
+
+
+def _step(source: list[Values], target: list[Values], recipe: Values) -> Values | None:
+    if not source:
+        return None
+    target.append(recipe)
+    return source.pop()
