@@ -531,9 +531,9 @@ class Workbench(QuietCrashApp):
 
         Where nothing was changed since another file was opened, go back to the unsaved one.
         """
-        if not self.session.can_undo and self.session.left is not None:
+        if not self.session.history.can_undo and self.session.history.left is not None:
             self.clear_notifications()
-            self.open_path(self.session.left)
+            self.open_path(self.session.history.left)
             return
         self._told("Undone", self.session.undo())
 

@@ -54,7 +54,7 @@ class Opener:
 
         app, session = self._app, self._app.session
         absolute = str(Path(path).expanduser().absolute())
-        kept = session.drafts.of(absolute)
+        kept = session.history.drafts.of(absolute)
         recipe = kept.recipe if kept else await recipe_at(app, absolute)
         await ask_trust(app, recipe)
         before = session.recipe
@@ -68,7 +68,7 @@ class Opener:
                 await self.open(named, {**(options or {}), "weights": pair.weights})
             return
         if session.recipe is not before:
-            for text in told(session.left, draft):
+            for text in told(session.history.left, draft):
                 app.notify(text, title="Unsaved changes", timeout=8, markup=False)
 
     async def open_first(
@@ -88,7 +88,7 @@ class Opener:
 
         session, bridge = self._app.session, self._app.bridge
         if recipe is not None or path:
-            session.drafts.keep_last(state)
+            session.history.drafts.keep_last(state)
         if recipe is not None:
             with self._shown(str(recipe.get("model") or "")):
                 await open_flow.open_recipe(session, bridge, recipe)

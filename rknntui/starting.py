@@ -114,9 +114,9 @@ OWN = {action.method: action.id for action in REGISTRY if action.noun in ("app",
 
 def why_not(action: str, session: Session, starting: Starting) -> str:
     """Why an action of the workbench itself cannot run now; empty when it can."""
-    if action == "app.undo" and not (session.can_undo or session.left is not None):
+    if action == "app.undo" and not (session.history.can_undo or session.history.left is not None):
         return "there is nothing to undo."
-    if action == "app.redo" and not session.can_redo:
+    if action == "app.redo" and not session.history.can_redo:
         return "there is nothing to redo."
     if action == "job.cancel" and session.running is None:
         return "no job is running."

@@ -78,7 +78,7 @@ async def _view(
         asked = {**source_options(recipe), **options}
         view = await look(bridge, {**asked, "model": recipe.get("model")})
         return replace(view, recipe=recipe), asked
-    kept, draft = session.recipe, session.drafts.of(path)
+    kept, draft = session.recipe, session.history.drafts.of(path)
     if kept.get("model") != path and draft is not None:
         kept = draft.recipe
     asked = {**(source_options(kept) if kept.get("model") == path else {}), **options}
@@ -104,7 +104,7 @@ async def restore(session: Session, bridge: Bridge, state: Mapping[str, object])
     view = await bridge.call(OPEN, ModelTarget(path, source=said))
     if kept is not None and view.kind not in BUILT:
         session.path, session.model = path, view
-        left = session.drafts.of(kept.recipe_path or str(kept.recipe["model"]))
+        left = session.history.drafts.of(kept.recipe_path or str(kept.recipe["model"]))
         if left is not None and left.recipe != kept.recipe:  # another workbench saved after it
             kept = replace(kept, undo=(*kept.undo, left.recipe))
         session.restore_recipe(kept)
@@ -119,7 +119,7 @@ async def open_recipe(session: Session, bridge: Bridge, recipe: Mapping[str, obj
     Raises:
         EngineError: the model cannot be read.
     """
-    session.set_recipe(recipe, None)
+    session.set_recipe(recipe)
     view = await look(bridge, recipe)
     session.model_opened(replace(view, recipe=None), str(recipe["model"]))
     await find_results(session)
@@ -193,7 +193,7 @@ async def reload_changed(session: Session, bridge: Bridge, roles: set[str]) -> N
     """
     if "recipe" in roles and session.recipe_path:
         answer = await bridge.call(RECIPE_LOAD, AtPath(session.recipe_path))
-        session.set_recipe(answer.recipe, session.recipe_path)
+        session.read_again(dict(answer.recipe), session.recipe_path)
     path = str(session.recipe.get("model") or session.path or "")
     if path:
         view = await look(bridge, {**session.recipe, "model": path})

@@ -7,15 +7,16 @@ message. What the worker answered is of :mod:`engine.wire`, imported here for it
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from textual.message import Message
 
 from engine.wire.names import VENDOR_KINDS
 from rknntui.session.boards import Boards
+from rknntui.session.history import History
 from rknntui.session.job_view_model import JobView
-from rknntui.session.kept import STEPS, Draft, Drafts, Values
+from rknntui.session.kept import Draft, Drafts, Values
 from rknntui.session.layers import KnownLayers
 from rknntui.session.messages import (
     Bench,
@@ -45,7 +46,6 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 JOBS_KEPT = 50
-UNDO_STEPS = 100
 RECENT = 12
 """Files that were open which are remembered."""
 
@@ -81,7 +81,7 @@ class Session:
         last: of the methods in ``RESULTS`` the newest job of the open model that is done, with its
             result.
         jobs: this run's jobs by id, oldest first, and those that were reattached.
-        drafts: unsaved recipes of other files.
+        history: of the recipe: as its file has it, the steps of undo, drafts of other files.
         boards: that are known, and the one that is used.
         compiled: path of the compiled ``.rknn`` that boards run; None where there is none.
         compilations: chip -> what became of it when the open model was last compiled for it.
@@ -95,14 +95,11 @@ class Session:
         opening: name of the file that is being opened; empty where none is.
         asked: what is asked in the background, by the name of its step: empty text while it is
             under way, else why there is no answer.
-        left: the file whose unsaved recipe was left for the one that is open; None where nothing
-            was.
     """
 
     def __init__(self, publish: Callable[[Message], None], drafts: Drafts | None = None) -> None:
         self._publish = publish
-        self.drafts = drafts or Drafts()
-        self.left: str | None = None
+        self.history = History(drafts or Drafts())
         self.path: str | None = None
         self.model: ModelView | None = None
         self.recipe: Values = {}
@@ -127,10 +124,7 @@ class Session:
         self.recent: tuple[str, ...] = ()
         self.opening = ""
         self.asked: dict[str, str] = {}
-        self._saved: Values = {}
         self._typed: dict[str, str] = {}
-        self._undo: list[Values] = []
-        self._redo: list[Values] = []
 
     # -- model and recipe --------------------------------------------------------------------------
 
@@ -164,16 +158,8 @@ class Session:
 
     @property
     def dirty(self) -> bool:
-        """Whether the recipe differs from its file.
-
-        A recipe without file is dirty beyond its model.
-        """
-        return self.recipe != self._saved
-
-    @property
-    def saved(self) -> Values:
-        """The recipe as its file has it; of a recipe without file what opening the model gave."""
-        return self._saved
+        """Whether the recipe differs from its file; one without file is dirty beyond its model."""
+        return self.recipe != self.history.saved
 
     @property
     def stale(self) -> bool:
@@ -218,21 +204,22 @@ class Session:
     def _other_recipe(self, values: Values, path: str | None, file: str | None) -> Draft | None:
         """Take the recipe of ``file`` (None: a container's); its draft, where that comes back."""
         if file is not None and file == self._file:
-            self._read_again(values, path)
+            self.read_again(values, path)
             return None
         self.leave()
         self._replace_recipe(values, path)
-        draft = self.drafts.of(file)
+        draft = self.history.drafts.of(file)
         if draft is None or draft.recipe == values:
             return None
-        self._return_to(draft)
+        self.history.return_to(draft, values)
+        self.recipe = dict(draft.recipe)
+        self._publish(RecipeChanged(frozenset((*values, *draft.recipe)), whole=True))
         return draft
 
-    def _read_again(self, values: Values, path: str | None) -> None:
+    def read_again(self, values: Values, path: str | None) -> None:
         """Take the recipe as its file has it now; undo brings back what was changed."""
-        before = [*self._undo, self.recipe] if self.recipe != values else self._undo
-        self._replace_recipe(values, path)
-        self._undo, self.left = before, None
+        self._replace_recipe(values, path, self.history.steps_from(self.recipe, values))
+        self.history.left = None
 
     @property
     def _file(self) -> str | None:
@@ -241,38 +228,13 @@ class Session:
             return None
         return self.recipe_path or str(self.recipe.get("model") or "") or None
 
-    @property
-    def draft(self) -> Draft | None:
-        """The recipe as it is now, where it differs from its file."""
-        file = self._file
-        if file is None or not self.recipe.get("model") or not self.dirty:
-            return None
-        steps = (tuple(self._undo), tuple(self._redo))
-        return Draft(file, self.recipe, self._saved, self.recipe_path, self.built, *steps)
-
     def claim(self) -> str:
         """Take the open file; who else has it, told once, else empty."""
-        before = self.drafts.other
-        other = self.drafts.claim(self._file)
-        return "" if other == before else other
+        return self.history.claim(self._file)
 
     def leave(self) -> None:
         """Keep an unsaved recipe before another one takes its place."""
-        draft, file = self.draft, self._file
-        self.left = draft.path if draft is not None else None
-        if draft is not None:
-            self.drafts.keep(draft)
-        elif file is not None:
-            self.drafts.forget(file)
-
-    def _return_to(self, draft: Draft) -> None:
-        """Take an unsaved recipe again; undo goes back to the file, then through its own steps."""
-        file, self.recipe = self.recipe, dict(draft.recipe)
-        steps = list(draft.undo)
-        if file != draft.saved or not steps:
-            steps.append(file)
-        self._undo, self._redo = steps, list(draft.redo)
-        self._publish(RecipeChanged(frozenset((*file, *draft.recipe)), whole=True))
+        self.history.leave(self._file, self.recipe, self.recipe_path, self.built)
 
     def model_seen(self, view: ModelView) -> None:
         """Take the view of the recipe's model as it is with other options, or once converted.
@@ -287,22 +249,21 @@ class Session:
     def restore_recipe(self, kept: Draft) -> None:
         """Take the recipe of the last run and the steps back from it, before its model is open."""
         self._replace_recipe(dict(kept.recipe), kept.recipe_path)
-        self._saved, self._undo = dict(kept.saved), list(kept.undo)
+        self.history.begin(kept.saved, kept.undo)
 
-    def set_recipe(self, values: Mapping[str, object], path: str | None) -> None:
-        """Take another recipe, read from ``path`` (None: made here)."""
-        if path is not None and path == self.recipe_path:
-            self._read_again(dict(values), path)
-        else:
-            self.leave()
-            self._replace_recipe(dict(values), path)
+    def set_recipe(self, values: Mapping[str, object]) -> None:
+        """Take another recipe, which was made here and has no file."""
+        self.leave()
+        self._replace_recipe(dict(values), None)
 
-    def _replace_recipe(self, values: Values, path: str | None) -> None:
+    def _replace_recipe(
+        self, values: Values, path: str | None, undo: Sequence[Values] = ()
+    ) -> None:
         names = frozenset(set(self.recipe) | set(values))
-        self.recipe, self.recipe_path, self._saved = values, path, dict(values)
+        self.recipe, self.recipe_path = values, path
+        self.history.begin(values, undo)
         self.problems, self._typed, self.findings, self.yaml = {}, {}, (), ""
         self.dataset = None
-        self._undo, self._redo = [], []
         self._publish(RecipeChanged(names, whole=True))
 
     def set_value(self, name: str, value: object) -> None:
@@ -324,11 +285,10 @@ class Session:
                 recipe[name] = value
             self._typed.pop(name, None)
         if recipe != self.recipe:
-            self._undo = [*self._undo[-UNDO_STEPS:], self.recipe]
-            self._redo = []
+            self.history.changed(self.recipe)
         self._take(recipe)
 
-    def _take(self, recipe: Values) -> None:
+    def _take(self, recipe: Values) -> frozenset[str]:
         names = frozenset(n for n in {*recipe, *self.recipe} if recipe.get(n) != self.recipe.get(n))
         if names & DATASET_DEPENDS:
             self.dataset = None
@@ -340,32 +300,17 @@ class Session:
         if names:
             self._publish(RecipeChanged(names))
         self._publish(ProblemsChanged())
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether the recipe was changed since it was opened."""
-        return bool(self._undo)
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether a change was taken back last."""
-        return bool(self._redo)
+        return names
 
     def undo(self) -> list[str]:
         """Take the last change of the recipe back, wherever it was made; the options concerned."""
-        return self._step(self._undo, self._redo)
+        before = self.history.back(self.recipe)
+        return [] if before is None else sorted(self._take(before))
 
     def redo(self) -> list[str]:
         """Make the change again that was taken back last; the options concerned."""
-        return self._step(self._redo, self._undo)
-
-    def _step(self, source: list[Values], target: list[Values]) -> list[str]:
-        if not source:
-            return []
-        before, after = self.recipe, source.pop()
-        target.append(before)
-        self._take(after)
-        return sorted(n for n in {*before, *after} if before.get(n) != after.get(n))
+        after = self.history.forward(self.recipe)
+        return [] if after is None else sorted(self._take(after))
 
     def set_typed_problem(self, name: str, message: str | None) -> None:
         """A form's text for an option is no value (or is one again, None).
@@ -401,25 +346,26 @@ class Session:
 
     def recipe_saved(self, path: str) -> None:
         """The recipe was written to ``path``."""
-        for file in {self._file, path} - {None}:
-            self.drafts.forget(str(file))
-        self.recipe_path, self._saved = path, dict(self.recipe)
+        self.history.written(self.recipe, self._file, path)
+        self.recipe_path = path
         self._publish(RecipeChanged(frozenset()))
 
     # -- jobs --------------------------------------------------------------------------------------
 
     @property
     def job(self) -> JobView | None:
-        """The job that runs (the oldest of them), else the last that ended.
-
-        None of those in the background.
-        """
-        return _newest(job for job in self.jobs.values() if not job.background)
+        """The job that runs (the oldest of them), else the last; none in the background."""
+        return self.newest()
 
     def newest(self, *methods: str, ours: bool = False) -> JobView | None:
-        """Of these methods the job that runs, else the last one; ``ours``: of the open model."""
-        jobs = (job for job in self.jobs.values() if job.method in methods)
-        return _newest(job for job in jobs if not ours or self.is_ours(job))
+        """Of these methods the job that runs, else the last one; ``ours``: of the open model.
+
+        Without a method of all, but for those in the background.
+        """
+        jobs = self.jobs.values()
+        asked = (job for job in jobs if (job.method in methods if methods else not job.background))
+        known = [job for job in asked if not ours or self.is_ours(job)]
+        return next((job for job in known if job.running), known[-1] if known else None)
 
     @property
     def running(self) -> JobView | None:
@@ -543,17 +489,10 @@ class Session:
         return {
             "path": self.path,
             "recipe": self.recipe,
-            "saved": self._saved,
             "recipe_path": self.recipe_path,
             "built": self.built,
             "recent": list(self.recent),
             **self.boards.to_json(),
-            "undo": self._undo[-STEPS:],
+            **self.history.to_json(),
             "when": round(time.time()),
         }
-
-
-def _newest(jobs: Iterable[JobView]) -> JobView | None:
-    """The first that runs, else the last."""
-    known = list(jobs)
-    return next((job for job in known if job.running), known[-1] if known else None)

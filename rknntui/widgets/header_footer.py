@@ -125,7 +125,7 @@ class TopBar(Painted):
         if not path:
             return [(" RKNN TUI", "head")]
         line: Line = [(" ", ""), (sanitize(path.rsplit("/", 1)[-1], 80), "accent")]
-        now, saved = session.recipe, session.saved
+        now, saved = session.recipe, session.history.saved
         if changed := sum(now.get(name) != saved.get(name) for name in {*now, *saved}):
             line.append((f" ●{changed}", "warn"))
         return line

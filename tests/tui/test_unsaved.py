@@ -148,7 +148,7 @@ async def test_a_recipe_file_has_its_own_draft(models: tuple[Path, Path], tmp_pa
         assert "outputs" not in app.session.recipe
         await _open(pilot, recipe)
         assert app.session.recipe == {**in_file, "outputs": ["/stage0/block0/add_out"]}
-        assert app.session.saved == in_file
+        assert app.session.history.saved == in_file
         assert app.session.recipe_path == str(recipe)
         shown = app.session.model
         assert shown is not None

@@ -136,7 +136,7 @@ class Recipe(FormWorkspace):
     # -- what the form shows ---------------------------------------------------------------------
 
     def _row_state(self, option: Option) -> RowState:
-        recipe, saved = self.session.recipe, self.session.saved
+        recipe, saved = self.session.recipe, self.session.history.saved
         in_recipe = option.name in recipe
         changed = recipe.get(option.name) != saved.get(option.name)
         problem = self.session.all_problems.get(option.name, "")
@@ -204,7 +204,9 @@ class Recipe(FormWorkspace):
         where = self.session.recipe_path
         pane = self.query_one("#diff", TextRows)
         room = max(20, (pane.size.width or width) - 3)
-        pane.set_lines(diff_lines(OPTIONS, self.session.saved, self.session.recipe, where, room))
+        pane.set_lines(
+            diff_lines(OPTIONS, self.session.history.saved, self.session.recipe, where, room)
+        )
 
     # -- the session -----------------------------------------------------------------------------
 
