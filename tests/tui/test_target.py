@@ -84,18 +84,20 @@ async def test_the_chip_is_changed_from_anywhere_by_typing_and_undone(model: Pat
     app = Workbench(str(model), state_kept=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
-        app.session.boards.chips["adb:1"] = "rv1106"
-        app.session.boards.choose("adb:1")
+        app.session.boards.chips["adb:mine"] = "rv1106"
+        app.session.boards.choose("adb:mine")
         await pilot.press("t")
         await until(pilot, lambda: "Target" in screen_text(app), "the list")
         await pilot.press(*"1106", "enter")
         await until(pilot, lambda: app.session.chip == "rv1106", "the chip of the recipe")
         line = screen_text(app).splitlines()[0]
         assert "residual.onnx ●1   rv1106" in line
-        await pilot.press("t", *"board", "enter")
-        await until(pilot, lambda: app.session.boards.chosen == "adb:1", "the board stays")
+        await pilot.press("t", *"mine", "enter")
+        await until(pilot, lambda: app.session.boards.chosen == "adb:mine", "the board stays")
         await pilot.press("u")
-        await until(pilot, lambda: "no chip · adb:1" in screen_text(app).splitlines()[0], "undone")
+        await until(
+            pilot, lambda: "no chip · adb:mine" in screen_text(app).splitlines()[0], "undone"
+        )
 
 
 @pytest.mark.usefixtures("no_engine")
