@@ -32,6 +32,7 @@ from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
+    from engine import Finding
     from engine.wire.compile import Compiled
     from engine.wire.cost import ChipEstimate, ChipFacts
     from engine.wire.table import Record
@@ -83,6 +84,22 @@ def top_facts(chips: Chips) -> tuple[Fact, ...]:
     else:
         parts.append(Fact(f"{len(found.chips)} chips in {DURATION.text(found.seconds)}", rank=3))
     return (*parts, Fact("estimated"))
+
+
+def findings(chips: Chips) -> Sequence[Finding]:
+    """Those of the project that was written, or of what was compiled for the chip."""
+    if chips.view == "Code":
+        result = chips.views.code.result
+        return () if result is None else result.findings
+    compiled = chips.session.compilations.get(chips.chip)
+    return compiled.findings if compiled is not None and chips.view == "Chips" else ()
+
+
+def turn(order: Sequence[str], here: str, among: Sequence[str], by: int) -> str:
+    """The next of some chips in their order, from ``here`` on and around the end."""
+    at = order.index(here) if here in order else 0
+    names = [*order[at:], *order[:at]] if by > 0 else [*order[at::-1], *order[:at:-1]]
+    return next((name for name in names[1:] if name in among), here)
 
 
 def _figures(chip: ChipEstimate, before: ChipEstimate | None) -> list[Fact]:

@@ -343,14 +343,10 @@ class Chips(TableWorkspace):
 
     def _step(self, among: Sequence[str], by: int) -> None:
         """Go on among some of the chips, which need not have the one that is looked at."""
-        order, here = self.names, self.chip
-        if not among:
-            return
-        at = order.index(here) if here in order else 0
-        turn = [*order[at:], *order[:at]] if by > 0 else [*order[at::-1], *order[:at:-1]]
-        self._chip, self._place = next((name for name in turn[1:] if name in among), here), True
-        self.answers.update()
-        self.draw()
+        if among:
+            self._chip, self._place = words.turn(self.names, self.chip, among, by), True
+            self.answers.update()
+            self.draw()
 
     # -- estimates -------------------------------------------------------------------------------
 
@@ -437,14 +433,12 @@ class Chips(TableWorkspace):
             case "encrypt":
                 ask_encrypted(self, last or self.session.compiled or "")
             case "segments":
-                first = [row.path for row in compiled if self._generation(row.chip) == 1]
+                facts = self.targets.facts
+                old = {name for name, chip in facts.items() if chip.generation == 1}
+                first = [row.path for row in compiled if row.chip in old]
                 ask_segments(self, last or next(iter(first), ""), self.names)
             case _:
                 ask_export(self, form)
-
-    def _generation(self, chip: str) -> int:
-        facts = self.targets.facts.get(chip)
-        return 0 if facts is None else facts.generation
 
     def action_install(self) -> None:
         """Ask where the toolkit is from, and install it."""
@@ -491,13 +485,7 @@ class Chips(TableWorkspace):
         return words.reason(method, self) or super().unavailable_reason(method)
 
     def listed_findings(self) -> Sequence[Finding]:
-        if not self.is_attached:
-            return ()
-        if self.view == "Code":
-            result = self.views.code.result
-            return () if result is None else result.findings
-        compiled = self.session.compilations.get(self.chip)
-        return compiled.findings if compiled is not None and self.view == "Chips" else ()
+        return words.findings(self) if self.is_attached else ()
 
     def copy_text(self) -> str:
         views = self.views

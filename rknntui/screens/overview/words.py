@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from engine import gain_text, sanitize
+from engine import Finding, gain_text, sanitize
 from engine.wire.formats import ADDED_MS, CHANGE, DECIBEL, DURATION, MILLISECONDS, PROGRESS, SIZE
-from rknntui.keys.actions import key_text
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.session.steps import STYLES, Step
+from rknntui.session.target import mismatches
 from rknntui.widgets.strips import bar, cells, fit
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from engine import Finding
     from engine.wire.cost import LayerCost
     from engine.wire.hybrid import Ranked
     from rknntui.session.builds import BuildRow
@@ -53,6 +53,23 @@ def step_line(step: Step, width: int, *, lit: bool) -> Line:
     while len(parts) > least and cell_len(" · ".join(parts)) > room:
         parts.pop()
     return [*line, (cut_end(" · ".join(parts), max(8, room)), ""), *does]
+
+
+def findings(session: Session) -> list[Finding]:
+    """Those of the model, the recipe, its samples and the build; only what can be mended."""
+    known = [] if session.model is None else [*session.model.findings]
+    known += [*session.findings, *(() if session.dataset is None else session.dataset.findings)]
+    if session.summary is not None and not session.stale:
+        known += session.summary.findings
+    known += [
+        Finding(one.kind, "warning", "target", with_keys(one.text))
+        for one in mismatches(session)
+        if one.kind != "build"  # its step says so
+    ]
+    known += session.joins
+    order = {"error": 0, "warning": 1, "info": 2}
+    own = {(f.code, f.where): f for f in known if f.severity != "info" or f.changes}
+    return sorted(own.values(), key=lambda finding: order[finding.severity])
 
 
 # -- the panes -------------------------------------------------------------------------------------

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from textual import on
 from textual.containers import Container
 
-from engine import NORMALISATIONS, Finding, sanitize
+from engine import NORMALISATIONS, sanitize
 from engine.wire.codec import Text
 from engine.wire.flags import Flag
 from engine.wire.record import record
 from rknntui.demo import demo_folder
-from rknntui.keys.actions import key_text, with_keys
+from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption, RunAction
 from rknntui.screens.base.workspace import Workspace
@@ -26,7 +26,6 @@ from rknntui.screens.dialogs.request import Form
 from rknntui.screens.overview import words
 from rknntui.session.promotion import LayerEdits
 from rknntui.session.steps import Step, next_step, steps
-from rknntui.session.target import mismatches
 from rknntui.widgets.findings import finding_lines
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.strips import fit
@@ -34,6 +33,7 @@ from rknntui.widgets.strips import fit
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
+    from engine import Finding
     from engine.wire.cost import LayerCost
     from engine.wire.hybrid import Ranked
     from rknntui.widgets.strips import Line
@@ -293,7 +293,7 @@ class Overview(Workspace):
         self.panel("time").show(title, rows, line, empty)
 
     def _show_findings(self) -> None:
-        rows = self._findings()
+        rows = words.findings(self.session)
         fix = any(row.changes for row in rows)
         mends = f", {key_text('overview.apply-remedy')} mends" if fix else ""
         title = f"Findings {len(rows) or ''}".rstrip() + mends
@@ -308,24 +308,7 @@ class Overview(Workspace):
         panel = self.panel("findings")
         if panel.has_focus and panel.item is not None and panel.item.changes:
             return [panel.item]
-        return self._findings()
-
-    def _findings(self) -> list[Finding]:
-        """Those of the model, the recipe, its samples and the build; only what can be mended."""
-        session = self.session
-        known = [] if session.model is None else [*session.model.findings]
-        known += [*session.findings, *(() if session.dataset is None else session.dataset.findings)]
-        if session.summary is not None and not session.stale:
-            known += session.summary.findings
-        known += [
-            Finding(one.kind, "warning", "target", with_keys(one.text))
-            for one in mismatches(session)
-            if one.kind != "build"  # its step says so
-        ]
-        known += session.joins
-        order = {"error": 0, "warning": 1, "info": 2}
-        own = {(f.code, f.where): f for f in known if f.severity != "info" or f.changes}
-        return sorted(own.values(), key=lambda finding: order[finding.severity])
+        return words.findings(self.session)
 
     # -- doing -------------------------------------------------------------------------------------
 
