@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual import events, on
 from textual.containers import Container
@@ -34,8 +34,8 @@ from rknntui.session.timing import StageTimes, left_text, times_file
 from rknntui.starting import OWN, Starting, unused_key, why_not
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
-from rknntui.widgets.divider import STEP, Divider
-from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar
+from rknntui.widgets.divider import STEP, move_shown
+from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar, told_on_top
 from rknntui.workspaces import FIRST, WORKSPACES, load
 
 if TYPE_CHECKING:
@@ -146,32 +146,18 @@ class Workbench(QuietCrashApp):
 
     def _painted(self) -> None:
         """After the first paint: the engine, what is to be opened, and the user's keys."""
+        from rknntui.keys.keymap import use_own_keys
+
         self.bridge.start()
         self.do(self.opener.open_first(*self._first, self._state))
-        self._apply_keymap()
+        if use_own_keys(self):
+            self.publish(KeysChanged())
         self.theming.tell()
-
-    def _apply_keymap(self) -> None:
-        from rknntui.keys.keymap import keymap_file, read_keymap
-
-        if not keymap_file().is_file():
-            return
-        keymap = read_keymap(keymap_file(), REGISTRY)
-        REGISTRY.user_keys = keymap.keys
-        self.set_keymap(keymap.keys)
-        self.publish(KeysChanged())
-        for problem in keymap.problems[:4]:
-            self.notify(problem, title="Your keys", severity="warning", timeout=10, markup=False)
 
     @property
     def workspace(self) -> Workspace | None:
         """The workspace on the screen."""
         return self.visited.get(self.current)
-
-    @property
-    def opening(self) -> str:
-        """The name of the file that is being opened; empty where none is."""
-        return self.session.opening
 
     def time_left(self, job: JobView) -> str:
         """How long a job still takes, as ``0:04``; empty while that is not known."""
@@ -210,9 +196,7 @@ class Workbench(QuietCrashApp):
         """Run an action of any workspace: its workspace is shown first."""
         if action.noun in WORKSPACES:
             await self.show(action.noun)
-        reason = self.disabled_reason(action)
-        if reason:
-            self.notify(f"Not now: {reason}", severity="warning", markup=False)
+        if self._not_now(action):
             return
         target = self.workspace if action.noun in WORKSPACES else self
         await self.run_action(action.call or action.method, target)
@@ -247,18 +231,7 @@ class Workbench(QuietCrashApp):
 
     def do(self, work: Coroutine[Any, Any, object]) -> None:
         """Run something that asks the engine beside the interface; its errors become a dialog."""
-
-        async def guarded() -> None:
-            from engine import EngineError, JobCancelledError
-
-            try:
-                await work
-            except JobCancelledError:
-                pass  # the user's own doing, told where they did it
-            except EngineError as error:
-                self.show_error(error)
-
-        self.run_worker(guarded(), exit_on_error=True)
+        self.run_worker(self.opener.guarded(work), exit_on_error=True)
 
     def publish(self, message: Message) -> None:
         """Post a message of the session to the workbench and every workspace that was visited."""
@@ -290,21 +263,16 @@ class Workbench(QuietCrashApp):
         if job is not None:
             self._times.learn(job)
             self.announcer.ended(job, watched=self.app_focus)
-        if job is not None and message.state != "failed" and not job.quiet:
-            level: Literal["information", "warning"] = "warning"
-            if message.state == "done":
-                level = "information"
-            self.notify(f"{job.title}: {message.state}{job.took}", severity=level, markup=False)
+            if message.state != "failed" and not job.quiet:
+                level: SeverityLevel = "information" if message.state == "done" else "warning"
+                self.notify(f"{job.title}: {message.state}{job.took}", severity=level, markup=False)
 
     def on_build_finished(self) -> None:
         """What its layers are and may become is known in every view."""
         self.do(read_table(self.bridge, self.session))
 
     def on_model_opened(self) -> None:
-        if other := self.session.claim():
-            text = f"It is also open in another workbench ({other}). Each keeps a draft of its own."
-            self.notify(f"{text} Who saves last wins.", title="Open twice", markup=False)
-        self.opener.forget_changes()
+        self.opener.opened()
         self.background.forget()
         self.show_state()
         self.save_state()
@@ -332,14 +300,7 @@ class Workbench(QuietCrashApp):
 
     def open_demo(self) -> None:
         """Open the demo model with its samples; the demo is built where it was not yet."""
-        from rknntui.demo import CHIP, demo_recipe
-
-        async def opened() -> None:
-            await self.opener.open_first(None, demo_recipe(CHIP), None, {})
-            if self.session.summary is None:
-                self.build()
-
-        self.do(opened())
+        self.do(self.opener.open_demo())
 
     def start_job(self, method: Task[P, R], params: P, title: str) -> None:
         """Start a long action; it waits in the worker while another one runs. Where the target
@@ -351,22 +312,6 @@ class Workbench(QuietCrashApp):
     def asks_first(self, method: str, params: object) -> bool:
         """Whether the start of a job that the target does not fit waits for a yes."""
         return self.starting.asks(method, params)
-
-    def copy(self, text: str) -> None:
-        """Copy a text by the terminal, or into a file when it is too long for that."""
-        self.output.copy(text)
-
-    def save(self, title: str, name: str, text: str) -> None:
-        """Ask for a file, proposing a name, and write a text into it."""
-        self.output.save(title, name, text)
-
-    def ask_to_stop(self, job: JobView | None) -> None:
-        """Ask whether a job shall stop."""
-        self.stopping.ask(job)
-
-    def use_theme(self, name: str) -> bool:
-        """Show the colours of a theme; True when it was good."""
-        return self.theming.use(name)
 
     async def on_event(self, event: events.Event) -> None:
         """Take what is typed and clicked, until the workbench leaves."""
@@ -383,28 +328,16 @@ class Workbench(QuietCrashApp):
         markup: bool = True,
     ) -> None:
         """Tell something in the first line, which covers nothing; a long text gets a box."""
-        if severity != "error" and self.is_running and len(self.screen_stack) == 1:
-            seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
-            sign, style = ("! ", "warn") if severity == "warning" else ("", "good")
-            bar = next(iter(self.screen.query(TopBar)), None)
-            fits = bar is not None and (not title or (severity == "information" and bar.quiet))
-            if fits and bar is not None and bar.tell(f"{sign}{message}", style, seconds):
-                return
+        alone = self.is_running and len(self.screen_stack) == 1
+        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        if alone and told_on_top(self.screen, message, title, severity, seconds):
+            return
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def show_error(self, error: Exception) -> None:
         """Tell an error in a dialog; a mistake of this program is logged too."""
-        from rknntui.crash_report import error_screen
-        from rknntui.screens.dialogs.dialogs import ErrorDialog
-
-        if not self.is_running:
-            return
-        if self.opener.lacks_key(error):
-            self.do(self.opener.ask_again(error))
-            return
-        shown = self.screen
-        if not (isinstance(shown, ErrorDialog) and str(shown.error) == str(error)):
-            self.push_screen(error_screen(error))
+        if self.is_running:
+            self.opener.tell_error(error)
 
     # -- actions ---------------------------------------------------------------------------------
 
@@ -414,12 +347,10 @@ class Workbench(QuietCrashApp):
 
     def action_help(self) -> None:
         """Show the keys of the focused widget, the workspace and the workbench."""
-        from rknntui.screens.dialogs.help import HelpDialog, first_lines
+        from rknntui.screens.dialogs.help import show_help
 
-        workspace, name = self.workspace, self.current
-        about = workspace.HELP if workspace is not None else ""
-        first = first_lines(self.session, name)
-        self.push_screen(HelpDialog(self, WORKSPACES[name].title, first, about))
+        about = "" if self.workspace is None else self.workspace.HELP
+        show_help(self, self.session, self.current, about)
 
     def action_jump(self) -> None:
         """Put a letter on every pane."""
@@ -429,18 +360,7 @@ class Workbench(QuietCrashApp):
 
     def action_open(self) -> None:
         """Choose a file and open it."""
-        from pathlib import Path
-
-        from rknntui.screens.dialogs.picker import MODELS, RECIPES, PathPicker
-
-        start = f"{Path(self.session.path).parent}/" if self.session.path else ""
-        picker = PathPicker("Open a model, recipe or .rknn", start, suffixes=(*RECIPES, *MODELS))
-        self.push_screen(picker, self._open_chosen)
-
-    def _open_chosen(self, path: str | None) -> None:
-        if path:
-            self.open_path(path)
-            self.call_later(self.show, FIRST)
+        self.opener.choose()
 
     def action_build(self) -> None:
         """Check the recipe and build it, from wherever the user is."""
@@ -448,10 +368,14 @@ class Workbench(QuietCrashApp):
 
     def build(self, *, refresh: bool = False) -> None:
         """Check the recipe and build it; with ``refresh`` every stage anew."""
-        if reason := self.disabled_reason(REGISTRY["app.build"]):
-            self.notify(f"Not now: {reason}", severity="warning", markup=False)
-        else:
+        if not self._not_now(REGISTRY["app.build"]):
             self.do(self.starting.build(refresh=refresh))
+
+    def _not_now(self, action: Action) -> bool:
+        """Whether an action cannot run now; why is told."""
+        if reason := self.disabled_reason(action):
+            self.notify(f"Not now: {reason}", severity="warning", markup=False)
+        return bool(reason)
 
     def action_compile(self) -> None:
         """Go to where the build is compiled for the target's chip."""
@@ -459,10 +383,9 @@ class Workbench(QuietCrashApp):
 
     def action_target(self) -> None:
         """Change what everything is for: chip, toolkit, board, compiled file."""
-        from rknntui.screens.dialogs.dialogs import ask_user
-        from rknntui.screens.dialogs.target import TargetDialog
+        from rknntui.screens.dialogs.target import ask_target
 
-        ask_user(self, TargetDialog(self), lambda part: self.take_target(*part))
+        ask_target(self)
 
     def take_target(self, kind: str, value: str) -> None:
         """Make ``value`` the chip, board, toolkit or compiled file."""
@@ -499,19 +422,11 @@ class Workbench(QuietCrashApp):
 
     def action_less(self) -> None:
         """Move the line between the panes to the left or up."""
-        self._move_divider(-STEP)
+        move_shown(self, -STEP)
 
     def action_more(self) -> None:
         """Move it to the right or down."""
-        self._move_divider(STEP)
-
-    def _move_divider(self, by: int) -> None:
-        dividers = self.workspace.query(Divider) if self.workspace is not None else ()
-        shown = next((divider for divider in dividers if divider.region.area), None)
-        if shown is None:
-            self.notify("No line between panes can be moved here.", severity="warning")
-        else:
-            shown.move(by)
+        move_shown(self, STEP)
 
     def action_cancel(self) -> None:
         """Ask whether the running job shall stop."""
@@ -527,23 +442,12 @@ class Workbench(QuietCrashApp):
         self.do(self.opener.reload())
 
     def action_undo(self) -> None:
-        """Take back the last change of the recipe, and say which.
-
-        Where nothing was changed since another file was opened, go back to the unsaved one.
-        """
-        if not self.session.history.can_undo and self.session.history.left is not None:
-            self.clear_notifications()
-            self.open_path(self.session.history.left)
-            return
-        self._told("Undone", self.session.undo())
+        """Take back the last change of the recipe, or go back to the unsaved one before it."""
+        self.opener.undo()
 
     def action_redo(self) -> None:
         """Make it again."""
-        self._told("Redone", self.session.redo())
-
-    def _told(self, what: str, names: list[str]) -> None:
-        text = f"{what}: {', '.join(names)}." if names else "Nothing to undo or redo."
-        self.notify(text, timeout=3, markup=False)
+        self.opener.redo()
 
     def action_suspend(self) -> None:
         """Stop like every program of a shell, until its ``fg``; jobs go on in their worker."""

@@ -9,7 +9,8 @@ from rknntui.keys.actions import key_text
 from rknntui.session.kept import draft_of, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Coroutine, Iterator, Mapping
+    from typing import Any
 
     from rknntui.session.file_watcher import FileWatcher
     from rknntui.session.messages import SourceChanged
@@ -71,6 +72,36 @@ class Opener:
             for text in told(session.history.left, draft):
                 app.notify(text, title="Unsaved changes", timeout=8, markup=False)
 
+    def choose(self) -> None:
+        """Let the user choose a file, and open it."""
+        from pathlib import Path
+
+        from rknntui.screens.dialogs.picker import MODELS, RECIPES, PathPicker
+        from rknntui.workspaces import FIRST
+
+        app, path = self._app, self._app.session.path
+
+        def opened(chosen: str | None) -> None:
+            if chosen:
+                app.open_path(chosen)
+                app.do(app.show(FIRST))
+
+        start = f"{Path(path).parent}/" if path else ""
+        picker = PathPicker("Open a model, recipe or .rknn", start, suffixes=(*RECIPES, *MODELS))
+        app.push_screen(picker, opened)
+
+    async def open_demo(self) -> None:
+        """Open the demo model with its samples; it is built where it was not yet.
+
+        Raises:
+            EngineError: it cannot be made.
+        """
+        from rknntui.demo import CHIP, demo_recipe
+
+        await self.open_first(None, demo_recipe(CHIP), None, {})
+        if self._app.session.summary is None:
+            self._app.build()
+
     async def open_first(
         self,
         path: str | None,
@@ -124,9 +155,32 @@ class Opener:
             markup=False,
         )
 
-    def forget_changes(self) -> None:
+    def opened(self) -> None:
         """Another model is open: what changed of the last one does not count any more."""
         self._changed.clear()
+        if other := self._app.session.claim():
+            text = f"It is also open in another workbench ({other}). Each keeps a draft of its own."
+            self._app.notify(f"{text} Who saves last wins.", title="Open twice", markup=False)
+
+    def undo(self) -> None:
+        """Take back the last change of the recipe, and say which.
+
+        Where nothing was changed since another file was opened, go back to the unsaved one.
+        """
+        history = self._app.session.history
+        if not history.can_undo and history.left is not None:
+            self._app.clear_notifications()
+            self._app.open_path(history.left)
+        else:
+            self._told("Undone", self._app.session.undo())
+
+    def redo(self) -> None:
+        """Make the change again that was taken back last, and say which."""
+        self._told("Redone", self._app.session.redo())
+
+    def _told(self, what: str, names: list[str]) -> None:
+        text = f"{what}: {', '.join(names)}." if names else "Nothing to undo or redo."
+        self._app.notify(text, timeout=3, markup=False)
 
     def follow(self) -> None:
         """Watch the files of the recipe as it is now."""
@@ -136,7 +190,29 @@ class Opener:
             self._watch = FileWatcher(self._app.post_message)
         self._watch.follow(self._app.session)
 
-    def lacks_key(self, error: Exception) -> bool:
+    async def guarded(self, work: Coroutine[Any, Any, object]) -> None:
+        """Await what asks the engine; its errors become a dialog."""
+        from engine import EngineError, JobCancelledError
+
+        try:
+            await work
+        except JobCancelledError:
+            pass  # the user's own doing, told where they did it
+        except EngineError as error:
+            self._app.show_error(error)
+
+    def tell_error(self, error: Exception) -> None:
+        """Tell an error in a dialog, once; where it is about a key, ask for that."""
+        from rknntui.crash_report import error_screen
+        from rknntui.screens.dialogs.dialogs import ErrorDialog
+
+        shown = self._app.screen
+        if self._lacks_key(error):
+            self._app.do(self._ask_again(error))
+        elif not (isinstance(shown, ErrorDialog) and str(shown.error) == str(error)):
+            self._app.push_screen(error_screen(error))
+
+    def _lacks_key(self, error: Exception) -> bool:
         """Whether an error is about the key of the open container: the worker that had it ended,
         or was given the one of another container since.
         """
@@ -145,7 +221,7 @@ class Opener:
             return False
         return container.rpartition("/")[2] in str(error)
 
-    async def ask_again(self, error: Exception) -> None:
+    async def _ask_again(self, error: Exception) -> None:
         """A job lacked the key of the open container: ask for it, for the next time.
 
         Raises:

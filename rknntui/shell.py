@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from engine.wire.method import Task
     from rknntui.bridge import Bridge
+    from rknntui.colours import Theming
     from rknntui.keys.actions import Action
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
@@ -25,26 +26,44 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
+class TakesText(Protocol):
+    """What leaves the workbench as text."""
+
+    def copy(self, text: str) -> None: ...
+
+    def save(self, title: str, name: str, text: str) -> None: ...
+
+
+class Stops(Protocol):
+    """What asks before it stops a job."""
+
+    def ask(self, job: JobView | None) -> None: ...
+
+
 class Shell(Protocol):
     """The workbench, as its parts see it.
 
     Attributes:
         session: model, recipe, problems, jobs and last build.
         bridge: the way to the engine's worker.
+        theming: shows themes.
         current: the name of the workspace on the screen.
-        opening: the name of the file that is being opened; empty where none is.
         dividers: percent of the pane before each divider that was moved.
         memory: path of a model -> groups of its graph that are open.
     """
 
     session: Session
     bridge: Bridge
+    theming: Theming
     current: str
     dividers: dict[str, int]
     memory: dict[str, list[str]]
 
     @property
-    def opening(self) -> str: ...
+    def output(self) -> TakesText: ...
+
+    @property
+    def stopping(self) -> Stops: ...
 
     @property
     def screen_stack(self) -> list[Screen[Any]]: ...
@@ -66,14 +85,6 @@ class Shell(Protocol):
 
     def show_state(self) -> None: ...
 
-    def copy(self, text: str) -> None: ...
-
-    def save(self, title: str, name: str, text: str) -> None: ...
-
-    def ask_to_stop(self, job: JobView | None) -> None: ...
-
-    def use_theme(self, name: str) -> bool: ...
-
     def show_error(self, error: Exception) -> None: ...
 
     def open_path(self, path: str) -> None: ...
@@ -91,6 +102,8 @@ class Shell(Protocol):
     def disabled_reason(self, action: Action) -> str: ...
 
     async def run_registered(self, action: Action) -> None: ...
+
+    def clear_notifications(self) -> None: ...
 
     def post_message(self, message: Message) -> bool: ...
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING
 
-from rknntui.keys.actions import EVERYWHERE
+from rknntui.keys.actions import EVERYWHERE, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from textual.app import App
 
     from rknntui.keys.actions import Action, Registry
 
@@ -84,6 +86,18 @@ def read_keymap(path: Path, registry: Registry) -> Keymap:
             keymap.keys[name] = ",".join(key.strip() for key in keys.split(","))
     keymap.problems += conflicts(registry, keymap.keys)
     return keymap
+
+
+def use_own_keys(app: App[None]) -> bool:
+    """Let the user's keys count, and tell what is wrong with them; whether they have a file."""
+    if not keymap_file().is_file():
+        return False
+    keymap = read_keymap(keymap_file(), REGISTRY)
+    REGISTRY.user_keys = keymap.keys
+    app.set_keymap(keymap.keys)
+    for problem in keymap.problems[:4]:
+        app.notify(problem, title="Your keys", severity="warning", timeout=10, markup=False)
+    return True
 
 
 def _check(name: str, keys: object, registry: Registry) -> str:

@@ -10,6 +10,7 @@ from rknntui.widgets.strips import Painted
 
 if TYPE_CHECKING:
     from textual import events
+    from textual.app import App
     from textual.widget import Widget
 
     from rknntui.shell import Shell
@@ -99,3 +100,12 @@ class Divider(Painted):
         x, y = event.screen_x - region.x, event.screen_y - region.y
         part, whole = (y, region.height) if self._stacked else (x, region.width)
         self._take(round(100 * part / max(1, whole)))
+
+
+def move_shown(app: App[None], by: int) -> None:
+    """Move the line between the panes that are shown by some percent."""
+    shown = next((divider for divider in app.screen.query(Divider) if divider.region.area), None)
+    if shown is None:
+        app.notify("No line between panes can be moved here.", severity="warning")
+    else:
+        shown.move(by)

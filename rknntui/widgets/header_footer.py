@@ -33,6 +33,21 @@ _ALSO = ("app.open", "app.undo", "app.quit")
 """Keys of the workbench that are shown there."""
 
 
+def told_on_top(
+    screen: Screen[object], message: str, title: str, severity: str, seconds: float
+) -> bool:
+    """Tell something in the first line; False where it needs a box: it is long, or an error."""
+    bar = next(iter(screen.query(TopBar)), None)
+    if (
+        severity == "error"
+        or bar is None
+        or (title and (severity != "information" or not bar.quiet))
+    ):
+        return False
+    sign, style = ("! ", "warn") if severity == "warning" else ("", "good")
+    return bar.tell(f"{sign}{message}", style, seconds)
+
+
 class TopBar(Painted):
     """Line 1: what is open, the target, the job. Line 2: the steps with their states."""
 
@@ -173,7 +188,7 @@ class TopBar(Painted):
             return [[("engine stopped", "bad")]]
         if worker == "starting":
             return [[("engine starting", "dim")]]
-        if opening := self.workbench.opening:
+        if opening := self.workbench.session.opening:
             return [[(f"opening {sanitize(opening, 40)}", "accent")], [("opening", "accent")]]
         return [[("idle", "dim")]]
 

@@ -227,7 +227,7 @@ class TableWorkspace(Workspace):
     def action_copy_table(self) -> None:
         """Copy the shown rows."""
         if (view := self.table_view()) is not None:
-            self.workbench.copy(tabbed(view.table.as_rows()))
+            self.workbench.output.copy(tabbed(view.table.as_rows()))
 
     def record_text(self) -> str:
         """The record under the cursor of the table, with the labels."""

@@ -299,10 +299,10 @@ class Workspace(Container):
 
     def action_copy(self) -> None:
         """Copy the data of the view."""
-        self.workbench.copy(self.copy_text())
+        self.workbench.output.copy(self.copy_text())
 
     def action_copy_command(self) -> None:
         """Copy the equal command line."""
         import shlex
 
-        self.workbench.copy(shlex.join(self.command_line()))
+        self.workbench.output.copy(shlex.join(self.command_line()))

@@ -337,7 +337,7 @@ class Builds(TableWorkspace):
 
     def action_stop(self) -> None:
         """Ask whether the job under the cursor, or else the running one, shall stop."""
-        self.workbench.ask_to_stop(self._live_job())
+        self.workbench.stopping.ask(self._live_job())
 
     def action_back(self) -> None:
         """Back from the comparison or the found lines; of a job that runs ask to stop it."""
@@ -473,7 +473,7 @@ class Builds(TableWorkspace):
         """Write what is shown: the report of a build, the log of a job, a table."""
         record = self.record
         if self.view == "Jobs" and record is not None:
-            self.workbench.save("Write the log", "job.log", self.detail.log_pane.text())
+            self.workbench.output.save("Write the log", "job.log", self.detail.log_pane.text())
         elif self.view == "Builds" and record is not None:
             self.workbench.do(self._report(record))
         else:
@@ -482,7 +482,7 @@ class Builds(TableWorkspace):
     async def _report(self, record: JobRecord) -> None:
         text = await report_of(record, self._records, self.bridge)
         name = sanitize(str(recipe_of(record).get("model")).rsplit("/", 1)[-1], 60)
-        self.workbench.save("Write the report", f"{name}.html", text)
+        self.workbench.output.save("Write the report", f"{name}.html", text)
 
     def copy_text(self) -> str:
         if self.detail.in_log:

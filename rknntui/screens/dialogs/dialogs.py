@@ -128,7 +128,7 @@ class TextDialog(Dialog):
 
     def action_copy(self) -> None:
         """Copy the text."""
-        self.workbench.copy(self.query_one(TextRows).text())
+        self.workbench.output.copy(self.query_one(TextRows).text())
 
 
 class ErrorDialog(TextDialog):
@@ -171,7 +171,7 @@ class ErrorDialog(TextDialog):
 
     def action_copy(self) -> None:
         """Copy the report as it was told: lines of code stay lines."""
-        self.workbench.copy(str(self.error))
+        self.workbench.output.copy(str(self.error))
 
     def action_option(self) -> None:
         """Go to the option that the error names, where a recipe is open; else close."""

@@ -102,6 +102,18 @@ def _groups(
     return groups
 
 
+def show_help(app: App[None], session: Session, name: str, about: str) -> None:
+    """Show the keys of the focused widget, of a workspace and of the workbench.
+
+    Args:
+        app: has the bindings.
+        session: has the next step.
+        name: of the workspace.
+        about: what it says of itself.
+    """
+    app.push_screen(HelpDialog(app, WORKSPACES[name].title, first_lines(session, name), about))
+
+
 def first_lines(session: Session, name: str) -> list[str]:
     """What a workspace is for, its main keys, and the next step; each in a line."""
     main = [action for key in "rexa" for action in REGISTRY.of(name)
@@ -264,7 +276,7 @@ class ThemeDialog(Dialog):
 
     @on(Rows.Highlighted)
     def _look(self, event: Rows.Highlighted) -> None:
-        self.workbench.use_theme(self._names[event.index])
+        self.workbench.theming.use(self._names[event.index])
 
     @on(Rows.Chosen)
     def _keep(self, event: Rows.Chosen) -> None:
@@ -272,5 +284,5 @@ class ThemeDialog(Dialog):
 
     async def action_dismiss(self, result: object = None) -> None:
         """Esc: the colours of before."""
-        self.workbench.use_theme(self._before)
+        self.workbench.theming.use(self._before)
         self.dismiss(None)

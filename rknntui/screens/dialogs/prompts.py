@@ -142,7 +142,7 @@ async def ask_key(workbench: Shell, error: Exception) -> bool:
     def problem(text: str) -> str:
         return "" if text else "The key is empty."
 
-    name = workbench.opening or (workbench.session.path or "").rpartition("/")[2]
+    name = workbench.session.opening or (workbench.session.path or "").rpartition("/")[2]
     question = _QUESTION.format(sanitize(name, 100) or "The container")
     if isinstance(error, EngineError) and error.kind == "wrong key":
         question = f"✗ {sanitize(error.what, 300)} {sanitize(error.remedy, 300)}"

@@ -132,6 +132,16 @@ class TargetDialog(ChoiceDialog):
         self._go_to(here)
 
 
+def ask_target(app: Shell) -> None:
+    """Ask for another part of the target, and take it."""
+
+    def take(part: Part | None) -> None:
+        if part is not None:
+            app.take_target(*part)
+
+    app.push_screen(TargetDialog(app), take)
+
+
 async def take_target(app: Shell, part: Part) -> None:
     """Make a part of the target what was chosen.
 

@@ -435,7 +435,7 @@ class Layers(Promoting):
         elif self.view not in LAYER_SETS:
             self.bar.choose("Quality")
         elif self.session.running is not None:
-            self.workbench.ask_to_stop(self.session.running)
+            self.workbench.stopping.ask(self.session.running)
 
     # -- copying ---------------------------------------------------------------------------------
 

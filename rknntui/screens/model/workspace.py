@@ -1,7 +1,4 @@
-"""Workspace Model.
-
-The graph as a tree or a table, and everything about the node under the cursor.
-"""
+"""Workspace Model: the graph as a tree or a table, and all about the node under the cursor."""
 
 from __future__ import annotations
 
@@ -480,7 +477,7 @@ class ModelWorkspace(Workspace):
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""
         table = self.table or NodeTable(self.graph.nodes)
-        self.workbench.save("Write the nodes as CSV", "nodes.csv", table.to_csv())
+        self.workbench.output.save("Write the nodes as CSV", "nodes.csv", table.to_csv())
 
     def copy_text(self) -> str:
         table = self.table
@@ -490,7 +487,7 @@ class ModelWorkspace(Workspace):
 
     def action_copy_detail(self) -> None:
         """Copy the detail pane."""
-        self.workbench.copy(self.detail.text())
+        self.workbench.output.copy(self.detail.text())
 
     def command_line(self) -> list[str]:
         return ["rknntui", "inspect", str(self.session.path)] if self.session.path else []

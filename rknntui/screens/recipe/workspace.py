@@ -390,7 +390,7 @@ class Recipe(FormWorkspace):
         if self.view == "Data":
             super().action_copy_table()
         else:
-            self.workbench.copy(self.session.yaml)
+            self.workbench.output.copy(self.session.yaml)
 
     def command_line(self) -> list[str]:
         recipe = self.session.recipe
