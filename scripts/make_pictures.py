@@ -1,4 +1,4 @@
-"""Make the pictures of every workspace in ``docs/pictures``: the demo, at 120x40.
+"""Make the pictures of every step in ``docs/pictures``: the demo, at 120x40.
 
 Runs the workbench headless over a real worker with a home of its own, drives it by keys and saves
 what is on the screen as SVG. Usage: ``python scripts/make_pictures.py [FOLDER]``.
@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
+import socket
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -38,24 +42,40 @@ def main() -> None:
         os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
         os.environ.pop("NO_COLOR", None)
         os.chdir(home)
-        recipe = _demo(Path(home))
-        asyncio.run(_pictures(folder, recipe))
+        place = Path("/tmp/digits")  # noqa: S108  # a path of the pictures: short, always the same
+        place.mkdir()
+        try:
+            with _adb_server():
+                asyncio.run(_pictures(folder, _demo(place)))
+        finally:
+            shutil.rmtree(place)
 
 
-def _demo(home: Path) -> Path:
-    """The demo's files under a short path, as a user would have them."""
-    import shutil
+@contextmanager
+def _adb_server() -> Iterator[None]:
+    """An adb server of its own: that of the user has boards which are not for the docs."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        os.environ["ANDROID_ADB_SERVER_PORT"] = str(free.getsockname()[1])
+    os.environ.pop("ADB_SERVER_SOCKET", None)
+    try:
+        yield
+    finally:
+        subprocess.run(["adb", "kill-server"], check=False, capture_output=True)
 
+
+def _demo(place: Path) -> Path:
+    """The demo's files in a folder, as a user would have them."""
     from rknntui.demo import demo_folder
 
-    place = home / "digits"
-    shutil.copytree(demo_folder(), place, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    ignored = shutil.ignore_patterns("*.py", "__pycache__")
+    shutil.copytree(demo_folder(), place, ignore=ignored, dirs_exist_ok=True)
     recipe = place / "digits.yaml"
     recipe.write_text(
         "version: 1\n"
         "source: {model: digits_demo.onnx}\n"
         "preprocess: {mean_values: [[127.5]], std_values: [[127.5]]}\n"
-        "dataset: {dataset: dataset.txt}\n",
+        "dataset: {dataset: dataset.txt}\n"
+        "target: {target_platform: rk3588}\n",
         encoding="utf-8",
     )
     return recipe
@@ -90,8 +110,20 @@ class Camera:
         """Press keys."""
         await self.pilot.press(*keys)
 
-    def take(self, name: str) -> None:
-        """Save what is on the screen."""
+    async def idle(self) -> None:
+        """Wait for the end of all work, also of that which nobody asked for."""
+        session = self.pilot.app.session  # type: ignore[attr-defined]
+        await self.until(
+            lambda: not any(job.running for job in session.jobs.values()), "the end of jobs"
+        )
+        await self.pilot.pause(1)
+
+    async def take(self, name: str) -> None:
+        """Save what is on the screen, without notices."""
+        from rknntui.widgets.header_footer import TopBar
+
+        bar = self.pilot.app.screen_stack[0].query_one(TopBar)
+        await self.until(lambda: bar.quiet, "the end of notices")
         self.pilot.app.clear_notifications()
         svg = _smaller(self.pilot.app.export_screenshot(title="RKNN TUI"))
         width, height = SIZE
@@ -101,99 +133,158 @@ class Camera:
 async def _pictures(folder: Path, recipe: Path) -> None:
     from rknntui.app import Workbench
 
+    Workbench.NOTIFICATION_TIMEOUT = 0.5  # a notice stands in the first line, on every picture
     app = Workbench(str(recipe), state_kept=False)
     os.chdir(recipe.parent)
     async with app.run_test(size=SIZE) as pilot:
         camera = Camera(pilot, folder)
         await camera.until(lambda: app.session.model is not None, "the model")
-        await _before_the_build(camera, app)
-        await _after_the_build(camera)
+        await _recipe(camera, app)
+        await camera.press("b")
+        await camera.until(lambda: app.session.built is not None, "the build")
+        await camera.idle()
+        await _model(camera)
+        await _layers(camera)
+        await _builds(camera)
+        await _chips(camera)
+        await _bench(camera)
+        await _result(camera)
+        await _frame(camera)
 
 
-async def _before_the_build(camera: Camera, app: Workbench) -> None:
-    await camera.press("down", "down", "down")
-    await camera.sees("Weights")
-    camera.take("model")
+async def _recipe(camera: Camera, app: Workbench) -> None:
     await camera.open("recipe")
     await camera.until(lambda: app.session.yaml, "the checked recipe")
-    while app.workspace.form.rows.option.name != "mean_values":
+    workspace: Any = app.workspace
+    while workspace.form.rows.option.name != "mean_values":
         await camera.press("down")
     await camera.sees("Subtracted from every pixel")
-    camera.take("recipe")
+    await camera.sees("expected")
+    await camera.take("recipe")
     await camera.press("v", "down", "down", "down")
     await camera.sees("003.png →")
-    camera.take("recipe-data")
+    await camera.take("recipe-data")
     await camera.press("escape")
-    await camera.open("quantize", "B")
-    await camera.sees("✓ built")
-    camera.take("quantize")
 
 
-async def _after_the_build(camera: Camera) -> None:
-    await camera.open("accuracy", "r")
-    await camera.sees("by SQNR")
-    await camera.press("enter")
-    await camera.sees("integer range")
-    camera.take("histograms")
-    await camera.press("escape")
-    await camera.sees("by SQNR")
-    camera.take("accuracy")
-    await _guide_and_hybrid(camera)
-    await camera.open("run", "n")
-    await camera.sees("000.png")
-    await camera.press("r")
-    await camera.sees("Top 5")
-    camera.take("run")
-    await _chips(camera)
-    await camera.open("jobs")
-    await camera.sees("layers.search")
-    camera.take("jobs")
-    await camera.press("question_mark")
-    await camera.sees("Everywhere")
-    camera.take("help")
-    await camera.press("escape", "ctrl+p")
+async def _model(camera: Camera) -> None:
+    """The graph with a node between its neighbours, then a walk from a sum of two."""
+    await camera.open("model", "down", "down", "down")
+    await camera.sees("Weights")
+    await camera.take("model")
+    await camera.press("slash", *"stage1.1/add", "enter", "enter")
+    await camera.sees("┏┷")
     await camera.pilot.pause(1.5)
-    camera.take("palette")
+    await camera.take("model-walk")
+    await camera.press("escape", "escape")
+
+
+async def _layers(camera: Camera) -> None:
+    await camera.open("layers")
+    await camera.sees("by gain per ms")
+    await camera.sees("integer range")
+    await camera.take("layers")
+    await camera.press("c")
+    await camera.sees("cumulative (simulated)")
+    await camera.take("layers-detail")
+    await camera.press("c", "c", "f")
+    await camera.sees("Search")
+    await camera.press("enter")
+    await camera.sees("✓ best")
+    await camera.idle()
+    await camera.take("search")
+    await camera.press("D", "r")
+    await camera.sees("r next")
+    await camera.press("r")
+    await camera.sees("Quantize and compare")
+    await camera.idle()
+    await camera.take("guide")
+
+
+async def _builds(camera: Camera) -> None:
+    """A build with the layer promoted that gains most, beside the first one."""
+    await camera.open("layers", "v")
+    await camera.sees("by gain per ms")
+    await camera.press("space")
+    await camera.open("recipe", "w")
+    await camera.sees("Save the recipe")
+    await camera.press("enter")
+    await camera.sees("Replace what is there")
+    await camera.press("y")
+    await camera.until(lambda: "digits.yaml ●" not in _text(camera.pilot.app), "the saved recipe")
+    await camera.open("builds", "b")
+    await camera.sees("to float16")
+    await camera.idle()
+    await camera.take("builds")
+    await camera.press("g", "equals_sign")
+    await camera.sees("logits")
+    await camera.pilot.pause(1)
+    await camera.take("builds-compared")
+    await camera.press("escape")
 
 
 async def _chips(camera: Camera) -> None:
     """The chips with a goal, and after a compilation (with a toolkit, RKNNTUI_VENDOR)."""
-    from engine.wire.compile import COMPILE
-
     await camera.open("chips", "f")
     await camera.sees("Frames a second to reach")
     await camera.press("enter")
     await camera.sees("chips reach 25 FPS")
-    camera.take("chips")
-    if "RKNNTUI_VENDOR" not in os.environ:
-        print("no toolkit: this picture of Chips is not for the docs", file=sys.stderr)
-        camera.take("chips-compiled")
-        return
-    await camera.press("W", "G", "space", "k", "space", "r")
-    await camera.sees("Compile for")
+    await camera.take("chips")
+    await camera.press("W", "r")
+    if "RKNNTUI_VENDOR" in os.environ:
+        await camera.sees("Compile for")
+        await camera.press("enter")
+        await camera.sees("✓ compiled")
+        await camera.idle()
+    else:
+        print("no toolkit: the pictures of Chips and Bench are not for the docs", file=sys.stderr)
+    await camera.take("chips-compiled")
+    await camera.press("equals_sign", "v")
+    await camera.sees("Tensors alive")
+    await camera.take("memory")
+    await camera.press("v")
+    await camera.sees("Layers under the roof")
+    await camera.take("roofline")
+
+
+async def _bench(camera: Camera) -> None:
+    """An emulated board, in the middle of a run."""
+    await camera.open("bench", "a")
+    await camera.sees("over    emulated")
     await camera.press("enter")
-    app = camera.pilot.app
-    await camera.until(lambda: app.session.last_of(COMPILE), "the compiled models")
-    await camera.until(lambda: app.session.running is None, "the end of the job")
-    camera.take("chips-compiled")
-
-
-async def _guide_and_hybrid(camera: Camera) -> None:
-    await camera.press("v", "r")
-    await camera.sees("r next")
+    await camera.sees("✓ ready")
+    await camera.press("enter")
+    await camera.sees("r measures")
     await camera.press("r")
-    await camera.sees("Quantize and compare")
-    await camera.sees("r next")
-    camera.take("guide")
-    await camera.open("hybrid")
-    await camera.sees("by SQNR dB")
-    await camera.press("space", "down", "m", "m", "space")
-    await camera.sees("simulated over")
-    camera.take("hybrid")
-    await camera.press("f", "enter")
-    await camera.sees("✓ best")
-    camera.take("search")
-    await camera.press("v", "u", "u")
+    await camera.sees("Layers (emulated)")
+    await camera.pilot.pause(12)
+    await camera.take("bench")
+    await camera.press("r")
+    await camera.until(lambda: "▶ 0:" not in _text(camera.pilot.app), "the end of the run")
+
+
+async def _result(camera: Camera) -> None:
+    await camera.open("result", "r")
+    await camera.sees("vs float")
+    await camera.pilot.pause(1)
+    await camera.take("result")
+
+
+async def _frame(camera: Camera) -> None:
+    await camera.open("overview")
+    await camera.sees("Time on rk3588")
+    await camera.pilot.pause(2)
+    await camera.take("overview")
+    await camera.press("t")
+    await camera.pilot.pause(1.5)
+    await camera.take("target")
+    await camera.press("escape")
+    await camera.open("layers", "question_mark")
+    await camera.sees("Help: Layers")
+    await camera.take("help")
+    await camera.press("escape", "ctrl+p", *"mean")
+    await camera.pilot.pause(1.5)
+    await camera.take("palette")
 
 
 def _text(app: object) -> str:

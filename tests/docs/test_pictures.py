@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 @pytest.mark.long
 @pytest.mark.vendor
-@pytest.mark.usefixtures("toolkit2")  # the pictures of Chips show what it compiles
+@pytest.mark.usefixtures("toolkit2")  # the pictures of Chips and Bench show what it compiles
+@pytest.mark.skipif(shutil.which("adb") is None, reason="an emulated board is reached by adb")
 def test_every_picture_of_the_docs_can_be_made_again(repository: Path, tmp_path: Path) -> None:
     script = repository / "scripts" / "make_pictures.py"
     words = [sys.executable, str(script), str(tmp_path)]
