@@ -28,19 +28,24 @@ from engine.wire.layers import LAYERS, LayerFigures, by_layer, layer_rows, layer
 from engine.wire.method import Method
 from engine.wire.model import RANGES, RangeRow
 from engine.wire.requests import ModelTarget
+from engine.wire.sweep import SWEEP
 from rknntui.cost_report.pictures import (
     Series,
     channel_bars,
     chip_bars,
     curves,
+    front_chart,
     memory_map,
     roofline,
 )
-from rknntui.session.builds import recipe_of
+from rknntui.session.builds import Priced, Tried, build_rows, recipe_of, tried
 from rknntui.tables import html_page, html_table, html_text
 
 Ask = Callable[[Method[Any, Any], Any], Awaitable[Any]]
 """Answers a query or gives a job's result; None where it is not known and is not to be asked."""
+
+_POINTS = 20
+"""Other builds that the front has at most."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class BuildReport:
         layers: what every source knows of each of them.
         estimates: of the recipe's chip; of all chips where it names none.
         absent: what is not in it, and why.
+        front: builds and variants of the model in the history, and this one, on the same chip.
     """
 
     summary: BuildSummary
@@ -59,6 +65,7 @@ class BuildReport:
     estimates: Estimates | None
     ranges: tuple[RangeRow, ...]
     absent: tuple[str, ...] = ()
+    front: tuple[Priced, ...] = ()
 
     @property
     def chip(self) -> ChipEstimate | None:
@@ -105,7 +112,37 @@ async def gather(ask: Ask, recipe: Mapping[str, Any]) -> BuildReport:
         tables.append(layer_rows(measured))
     else:
         absent.append("times on a board: no run of this build with layers is in the history")
-    return BuildReport(summary, recipe, by_layer(*tables), estimates, ranges, tuple(absent))
+    points = await _front(ask, recipe, summary) if chip else []
+    layers = by_layer(*tables)
+    return BuildReport(summary, recipe, layers, estimates, ranges, tuple(absent), tuple(points))
+
+
+async def _front(ask: Ask, recipe: Mapping[str, Any], summary: BuildSummary) -> list[Priced]:
+    """Estimate the newest builds of the model, and its newest variants, on the recipe's chip."""
+    records = await asyncio.to_thread(list_jobs, 200)
+    rows = build_rows(records, recipe.get("model"))
+    swept = next((one for one in records if _sweeps(one, recipe.get("model"))), None)
+    points = tried(rows, recipe_of(swept) if swept is not None else {}, _result(swept, SWEEP))
+    known = [one for one in points if dict(one.recipe) != dict(recipe)][:_POINTS]
+    if summary.outputs:
+        lowest = min(sqnr_rank(one.sqnr_db) for one in summary.outputs)
+        known.append(Tried("this", recipe, lowest, "this build"))
+    found = []
+    for one in known:
+        chips = (str(recipe["target_platform"]),)
+        params = EstimateParams(recipe=dict(one.recipe), chips=chips, layers=False)
+        try:
+            answer: Estimates | None = await ask(COST_ESTIMATE, params)
+        except EngineError:  # its model is gone
+            continue
+        if answer is not None and answer.chips and (time := answer.chips[0].time_ms) is not None:
+            found.append((time.value, one))
+    return found
+
+
+def _sweeps(record: JobRecord, model: object) -> bool:
+    done = record.method == SWEEP.name and record.state == "done"
+    return done and recipe_of(record).get("model") == model
 
 
 def _measured(recipe: Mapping[str, Any]) -> Performance | None:
@@ -119,11 +156,13 @@ def _measured(recipe: Mapping[str, Any]) -> Performance | None:
 
 
 def _run_of(record: JobRecord, recipe: Mapping[str, Any]) -> Performance | None:
-    if dict(recipe_of(record)) != dict(recipe):
-        return None
+    return _result(record, DEVICES_PERF) if dict(recipe_of(record)) == dict(recipe) else None
+
+
+def _result(record: JobRecord | None, method: Method[Any, Any]) -> Any:
     try:
-        result = read_result(record.id)
-        return DEVICES_PERF.read(result) if result is not None else None
+        result = read_result(record.id) if record is not None else None
+        return method.read(result) if result is not None else None
     except EngineError:  # of another version
         return None
 
@@ -172,11 +211,16 @@ def _chips(report: BuildReport) -> str:
     return chip_bars(report.estimates) if report.estimates is not None else ""
 
 
+def _front_chart(report: BuildReport) -> str:
+    return front_chart(report.front, str(report.recipe.get("target_platform")), "this")
+
+
 CHARTS: dict[str, Callable[[BuildReport], str]] = {
     "error": _error,
     "time": _time,
     "roofline": _of_chip(roofline),
     "memory": _of_chip(memory_map),
+    "front": _front_chart,
     "channels": lambda report: channel_bars(report.ranges, report.summary.name),
     "chips": _chips,
 }

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TypeGuard
 from xml.sax.saxutils import escape
 
-from engine import human_bytes, sanitize
+from engine import human_bytes, sanitize, sqnr_text
 from engine.wire.cost import ChipEstimate, Estimates
 from engine.wire.cost_tables import interval_text
 from engine.wire.formats import FIGURE, MILLISECONDS, RATE
 from engine.wire.model import RangeRow
+from rknntui.session.builds import Priced, front
 
 _WIDTH, _LABEL, _ROW = 900, 250, 20
 _COLOURS = {
@@ -251,6 +252,49 @@ def roofline(one: ChipEstimate, model: str) -> str:
             f'fill-opacity="0.8"><title>{said}</title></circle>'
         )
     parts.append(_text(60, base + 30, "operations a byte, from left to right; GOPS upwards"))
+    return _svg(title, parts, base + 44)
+
+
+def front_chart(points: Sequence[Priced], chip: str, chosen: str = "") -> str:
+    """A point for each build and variant: lowest SQNR over time; the undominated ones joined."""
+    title = f"Error against time: lowest SQNR (simulated), ms on {chip} (estimated)"
+    if not points:
+        return _svg(title, [_text(20, 60, "no build has both figures")], 80)
+    finite = [one.lowest for _, one in points if math.isfinite(one.lowest)]
+    times, equal = [time for time, _ in points], max(finite, default=0.0) + 6
+    left, right = min(times) * 0.98, max(times) * 1.02
+    low, high = (
+        min([*finite, equal]) - 1,
+        (max(finite) + 1 if len(finite) == len(points) else equal),
+    )
+    wide, base = _WIDTH - 90, 50 + _HIGH
+
+    def place(time: float, db: float) -> tuple[float, float]:
+        up = (min(db, equal) - low) / (high - low)
+        return round(60 + (time - left) / (right - left) * wide, 1), round(base - up * _HIGH, 1)
+
+    parts = []
+    for at in range(5):
+        x, y = left + (right - left) * at / 4, low + (high - low) * at / 4
+        across, up = place(x, y)
+        parts.append(f'<path d="M60 {up} H{60 + wide}" stroke="#e4e4e4"/>')
+        parts.append(_text(52, up + 4, FIGURE.text(y), "end"))
+        parts.append(_text(across, base + 14, FIGURE.text(x), "middle"))
+    best = front(points)
+    line = [place(time, one.lowest) for time, one in best]
+    steps = "".join(f" H{x} V{y}" for x, y in line[1:])
+    parts.append(f'<path d="M{line[0][0]} {line[0][1]}{steps}" fill="none" stroke="#3f8f6b"/>')
+    for point in points:
+        x, y = place(point[0], point[1].lowest)
+        fill = "#3f8f6b" if point in best else "#7a7a7a"
+        size, edge = (6, "#222222") if point[1].id == chosen else (4, "none")
+        said = f"{point[1].name}: {sqnr_text(point[1].lowest)}, {MILLISECONDS.text(point[0])} ms"
+        parts.append(
+            f'<circle cx="{x}" cy="{y}" r="{size}" fill="{fill}" stroke="{edge}">'
+            f"<title>{escape(_short(said, 200))}</title></circle>"
+        )
+    said = "ms from left to right, dB upwards; green: nothing as fast is better; ringed: this build"
+    parts.append(_text(60, base + 30, said))
     return _svg(title, parts, base + 44)
 
 

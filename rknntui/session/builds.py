@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import OPTIONS, sanitize
-from engine.wire.formats import FIGURE
+from engine import OPTIONS, sanitize, sqnr_rank
+from engine.wire.formats import FIGURE, SHORT_MOMENT
 
 if TYPE_CHECKING:
     from engine import JobRecord, Option
+    from engine.wire.sweep import Sweep
 
     Values = Mapping[str, Any]
 
@@ -200,6 +201,49 @@ def output_decibels(result: Values) -> dict[str, float]:
 def lowest_of(result: Values) -> float | None:
     """The lowest of them; None without any."""
     return min(output_decibels(result).values(), default=None)
+
+
+# Error against time.
+
+
+class Tried(NamedTuple):
+    """A build or a variant with its lowest SQNR; ``name``: what it is, in words."""
+
+    id: str
+    recipe: Values
+    lowest: float
+    name: str
+    variant: bool = False
+
+
+Priced = tuple[float, Tried]
+"""Estimated milliseconds of it on one chip."""
+
+
+def tried(rows: Iterable[BuildRow], recipe: Values, sweep: Sweep | None) -> list[Tried]:
+    """The builds that are done, and the variants of a recipe."""
+    found = [
+        Tried(row.id, recipe_of(row.record), row.lowest, f"{when}: {row.changes}")
+        for row in rows
+        if row.state == "done" and row.lowest is not None
+        for when in [SHORT_MOMENT.text(row.started)]
+    ]
+    for at, one in enumerate(sweep.rows if sweep is not None else ()):
+        if one.outputs:
+            lowest = min(sqnr_rank(out.sqnr_db) for out in one.outputs)
+            values = {**recipe, **one.values}
+            name = ", ".join(change_words(recipe, values)) or "the recipe"
+            found.append(Tried(f"{at} {one.values}", values, lowest, f"variant: {name}", True))
+    return found
+
+
+def front(points: Iterable[Priced]) -> list[Priced]:
+    """The undominated ones by time: nothing that is as fast has a higher SQNR."""
+    best: list[Priced] = []
+    for point in sorted(points, key=lambda one: (one[0], -one[1].lowest)):
+        if not best or point[1].lowest > best[-1][1].lowest:
+            best.append(point)
+    return best
 
 
 # What changed between two recipes, in words.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from textual.geometry import Size
 from textual.strip import Strip
@@ -243,3 +244,101 @@ class HistogramChart(Chart):
         middle = between.center(max(0, room - len(left) - len(right)))
         labels = (left + middle + right)[:room]
         return [[(" " + "".join(rule), "dim")], [(" " + labels, "dim")]]
+
+
+# Points between two axes.
+
+_LABEL = 9
+"""Cells to the left of a scatter."""
+
+
+class Spot(NamedTuple):
+    """A point of a scatter."""
+
+    x: float
+    y: float
+    sign: str = "•"
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis in cells: logarithmic, or linear."""
+
+    low: float
+    high: float
+    cells: int
+    log: bool = True
+
+    @classmethod
+    def over(cls, values: Iterable[float], cells: int, *, log: bool = True) -> Axis:
+        """From a little below the least to a little above the greatest."""
+        known = [math.log10(value) if log else value for value in values]
+        low, high = min(known), max(known)
+        least = 0.1 if log else max(0.02 * abs(high), 0.01)
+        room = max(least, (high - low) * 0.06)
+        return cls(low - room, high + room, cells, log)
+
+    def cell(self, value: float) -> int:
+        """Where a value stands; outside of the axis too."""
+        if self.log and value <= 0:
+            return 0
+        at = math.log10(value) if self.log else value
+        return round((at - self.low) / (self.high - self.low) * (self.cells - 1))
+
+    def value(self, cell: int) -> float:
+        """What stands there."""
+        at = self.low + cell / max(1, self.cells - 1) * (self.high - self.low)
+        return float(10**at) if self.log else at
+
+
+def scatter(
+    spots: Sequence[Spot],
+    width: int,
+    height: int,
+    units: tuple[str, str],
+    top: Line,
+    line: Callable[[Axis, Axis], Iterable[tuple[int, int, str]]],
+    also: Sequence[Spot] = (),
+    *,
+    log: bool = True,
+) -> list[Line]:
+    """Points between two axes; a dot where several are is larger.
+
+    Args:
+        spots: a later one hides an earlier one.
+        width, height: in cells.
+        units: of the axis upwards, and of the one to the right.
+        top: said above.
+        line: row, column and sign of each cell of a line below the points.
+        also: what the axes reach, too.
+        log: logarithmic axes.
+    """
+    rows, columns = height - 2, width - _LABEL
+    x_axis = Axis.over((spot.x for spot in [*spots, *also]), columns, log=log)
+    y_axis = Axis.over((spot.y for spot in [*spots, *also]), rows, log=log)
+    cells = [[(" ", "")] * columns for _ in range(rows)]
+    for row, column, sign in line(x_axis, y_axis):
+        if 0 <= row < rows and 0 <= column < columns:
+            cells[row][column] = (sign, "dim")
+    for spot in spots:
+        row, column = y_axis.cell(spot.y), x_axis.cell(spot.x)
+        row, column = min(rows - 1, max(0, row)), min(columns - 1, max(0, column))
+        several = spot.sign == "•" and cells[row][column][0] in ("•", "●")
+        cells[row][column] = ("●" if several else spot.sign, spot.style)
+    lines: list[Line] = [[(f"{units[0]:>{_LABEL - 1}} ", "dim"), *top]]
+    for row in range(rows - 1, -1, -1):
+        shown = row in (0, rows // 2, rows - 1)
+        label = short(y_axis.value(row)) if shown else ""
+        lines.append([(f"{label:>{_LABEL - 1}} ", "dim"), *cells[row]])
+    left, right = short(x_axis.value(0)), short(x_axis.value(columns - 1))
+    middle = f"{short(x_axis.value(columns // 2))} {units[1]}"
+    gap = columns - len(left) - len(middle) - len(right)
+    before = max(1, columns // 2 - len(left) - 2)
+    foot = f"{left}{' ' * before}{middle}{' ' * max(1, gap - before)}{right}"
+    return [*lines, [(f"{'':{_LABEL}}{foot}", "dim")]]
+
+
+def short(value: float) -> str:
+    """A figure of an axis."""
+    return f"{round(value)}" if value >= 100 else FIGURE.text(value)

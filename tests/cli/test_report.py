@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost
 from engine.wire.layers import layers_of
 from engine.wire.model import RangeRow
 from rknntui.cost_report.build_page import CHARTS, BuildReport, page
+from rknntui.session.builds import Tried
 from tests.cli.conftest import Run
 
 HOSTILE = '</title><script>alert("x")</script>&\x1b[31m'
@@ -50,7 +52,10 @@ def report(name: str) -> BuildReport:
     )  # fmt: skip
     ranges = (RangeRow(name, "int8", 8, 0.1, 0.4, None, None, None, None, None),)
     rows = layers_of("estimated", (layer,))
-    return BuildReport(summary, {"dataset": name}, rows, Estimates(name, (chip,), 0.1), ranges)
+    found, recipe = Estimates(name, (chip,), 0.1), {"dataset": name, "target_platform": name}
+    points = [Tried(name, {}, db, name) for db in (math.inf, 20.0)]
+    front = tuple(zip((2.0, 1.0), points, strict=True))
+    return BuildReport(summary, recipe, rows, found, ranges, front=front)
 
 
 def test_hostile_names_stay_text_and_nothing_is_loaded() -> None:
@@ -82,6 +87,10 @@ def test_a_report_has_all_of_a_build_and_a_job_names_it(
     recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(demo / "dataset.txt")}
     record.start("build", "digits", {"recipe": recipe})
     record.end("done", {})
+    svg = tmp_path / "front.svg"
+    warm("report", demo / "digits_demo.onnx", *flags, "--chart", "front", "-o", svg, exit=0)
+    assert "this build: " in svg.read_text("utf-8")
+    assert "(simulated), ms on rk3588 (estimated)" in svg.read_text("utf-8")
     svg = tmp_path / "error.svg"
     done = warm("report", record.id, "--chart", "error", "-o", svg, "--json", exit=0)
     assert done.json["bytes"] == svg.stat().st_size

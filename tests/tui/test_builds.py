@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from engine import JobRecord, LogLine, event_to_dict, find_log, list_jobs, read_events
@@ -16,8 +18,9 @@ from engine.jobs.record import new_record
 from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
 from rknntui.screens.builds.comparing import Compared, comparison
+from rknntui.screens.builds.front import FrontChart
 from rknntui.screens.builds.workspace import Builds
-from rknntui.session.builds import build_rows
+from rknntui.session.builds import Tried, build_rows, front
 from rknntui.session.job_view_model import JobView
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
@@ -185,6 +188,46 @@ def test_rows_say_what_changed() -> None:
     assert [row.promoted for row in rows] == [1, 4, 0]
     assert (rows[0].lowest, rows[0].size, rows[0].score) == (20.5, 7, "top1 0.409")
     assert rows[1].lowest is None
+
+
+def test_the_front_joins_what_nothing_dominates() -> None:
+    points = [
+        (time, Tried(name, {}, db, name, name == "v"))
+        for name, time, db in (("a", 1.0, 20.0), ("b", 2.0, 30.0), ("c", 2.5, 25.0), ("v", 4, inf))
+    ]
+    assert [one.id for _, one in front(points)] == ["a", "b", "v"]
+    assert front([(1.0, points[0][1]), (1.0, points[1][1])]) == [(1.0, points[1][1])]
+    chart = FrontChart()
+    chart.show(points, "b", "rk3588", "")
+    text = words(chart._draw(78, 12))
+    signs = "\n".join(line[9:] for line in text.splitlines()[1:])
+    assert [signs.count(sign) for sign in "■◆•□┘"] == [1, 1, 1, 1, 2]
+    assert "◆ 30.00 dB, 2.000 ms, front" in text
+    assert "ms, estimated on rk3588" in text
+    assert all(cell_len(line) <= 78 for line in text.splitlines())
+    chart.show(points[:1], "a", "rk3588", "")
+    assert "◆" in words(chart._draw(60, 6))
+
+
+@pytest.mark.long
+async def test_the_front_follows_the_cursor_and_the_target(demo: Path, tmp_path: Path) -> None:
+    for algorithm in ("normal", "mmse"):
+        record, recipe = new_record(), {"model": str(demo / "digits_demo.onnx")}
+        recipe |= {"dataset": str(demo / "dataset.txt"), "quantized_algorithm": algorithm}
+        record.start("build", "digits", {"recipe": recipe})
+        record.end("done", {"outputs": [{"name": "y", "sqnr_db": 20.0 + len(algorithm)}]})
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        await pilot.press(keys_of("builds")[0], "V")
+        await until(pilot, lambda: "estimated for a target" in screen_text(app), "no target")
+        app.session.set_value("target_platform", "rk3588")
+        await until(pilot, lambda: "estimated on rk3588" in screen_text(app), "the points")
+        await until(pilot, lambda: "◆ 24.00 dB" in screen_text(app), "the newest is marked")
+        await pilot.press("j")
+        await until(pilot, lambda: "◆ 26.00 dB" in screen_text(app), "the mark follows")
+        await pilot.press("x")
+        await until(pilot, lambda: "Write the chart" in screen_text(app), "the SVG")
 
 
 def test_a_million_lines_are_searched_in_seconds(session_home: Path) -> None:

@@ -173,7 +173,7 @@ def _badness(row: Row) -> float:
 @output_flag("The file to write: .html, or .svg of one chart.", required=True)
 @click.option(
     "--chart",
-    type=click.Choice(("error", "time", "roofline", "memory", "channels", "chips")),
+    type=click.Choice(("error", "time", "roofline", "memory", "front", "channels", "chips")),
     help="Only this chart, as SVG.",
 )
 @force_flag

@@ -21,9 +21,10 @@ from rknntui.links import GoTo
 from rknntui.screens.base.views import LOW, TableWorkspace
 from rknntui.screens.builds.comparing import comparison
 from rknntui.screens.builds.detail import Detail, summary_lines
+from rknntui.screens.builds.front import FrontChart
 from rknntui.screens.builds.history import compared, report_of, result_of
 from rknntui.screens.builds.variants import SWEEP_FORM, VariantsPane, default_axes
-from rknntui.session.builds import BuildRow, build_rows, job_word, recipe_of
+from rknntui.session.builds import BuildRow, Tried, build_rows, job_word, recipe_of, tried
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.worker import WorkType
 
+    from rknntui.session.builds import Priced
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
 LIMIT = 500
@@ -54,7 +56,8 @@ class Builds(TableWorkspace):
     HELP = (
         "Every build of the open model, newest first, with what changed in its recipe. Enter opens "
         "a build again, {builds.compare} says what differs from the marked one or the one before. "
-        "{builds.next-view} shows variants and all other jobs. {builds.stop} stops a "
+        "{builds.next-view} shows variants, all other jobs, and error against time as a chart. "
+        "{builds.stop} stops a "
         "job; jobs go on when the workbench closes, and the next start finds them again."
     )
     FIRST_FOCUS = "#builds"
@@ -62,10 +65,11 @@ class Builds(TableWorkspace):
         "Builds": "builds-view",
         "Variants": "variants",
         "Jobs": "jobs-view",
+        "Front": "front",
     }
     DEFAULT_CSS = """
     Builds {
-        & #variants, & #jobs-view { display: none; }
+        & #variants, & #jobs-view, & #front { display: none; }
         & #lists { height: 1fr; }
         & #lists RecordView { height: 2fr; border-bottom: hkey $panel; }
     }
@@ -77,6 +81,9 @@ class Builds(TableWorkspace):
         self._records: list[JobRecord] = []
         self._results: dict[str, BuildSummary | None] = {}
         self._times: dict[str, float | None] = {}
+        self._front: list[Priced] = []
+        self._chip: str | None = None
+        self._asking = ""
         self._marked = ""
         self._wanted = ""
         self._detail = ""
@@ -84,6 +91,7 @@ class Builds(TableWorkspace):
     def compose(self) -> ComposeResult:
         yield ViewBar(tuple(self.PANES))
         with Vertical(id="lists"):
+            yield FrontChart()
             table = RecordTable[BuildRow](
                 BUILDS, id="builds", what="builds", empty=with_keys(_NO_BUILDS)
             )
@@ -109,7 +117,7 @@ class Builds(TableWorkspace):
     @property
     def record(self) -> JobRecord | None:
         """The job under the cursor of the view."""
-        if self.view == "Builds":
+        if self.view in ("Builds", "Front"):
             return self.row.record if self.row is not None else None
         chosen = self.jobs.record
         if self.view != "Jobs" or chosen is None:
@@ -191,13 +199,17 @@ class Builds(TableWorkspace):
 
     def _fill(self) -> None:
         """Show the rows: running ones first."""
+        if self._chip != self.session.chip:
+            self._chip = self.session.chip
+            self._times.clear()
         model = self.session.recipe.get("model")
         rows = build_rows(self._records, model, mark=self._marked, times=self._times)
         self._rows = sorted(rows, key=lambda row: row.state != "running")
         self.builds.set_records(self._rows, keep="id")
         name = sanitize(str(model).rsplit("/", 1)[-1], 60) if model else "all models"
         self.query_one("#builds-view", RecordView).set_title(
-            f"Builds of {name} (dB simulated, est. estimated)"
+            f"Builds of {name} (dB simulated, est. estimated"
+            f"{f' on {self.session.chip}' if self.session.chip else ''})"
         )
         records = [
             JOBS.record(
@@ -212,25 +224,57 @@ class Builds(TableWorkspace):
         self.jobs.set_records(records, keep="id")
 
     def _estimate_next(self) -> None:
-        """Ask for the time of the newest build that has none; one at a time, never beside work."""
+        """Ask for the time of the newest build or variant that has none, on the chip of the target.
+
+        One at a time, never beside work.
+        """
         if self.session.running is not None or not self.shown:
             return
-        for row in self._rows[:_ESTIMATED]:
-            if row.state == "done" and row.id not in self._times:
-                self._times[row.id] = None
-                recipe = dict(recipe_of(row.record))
-                if not (chip := recipe.get("target_platform")):
-                    continue
-                asked = EstimateParams(recipe=recipe, chips=(str(chip),), layers=False)
-                got = partial(self._estimated, row.id)
-                self.ask(COST_ESTIMATE, asked, got, failed=lambda _: self._estimate_next())
+        self._times.pop(self._asking, None)  # another question takes its place
+        self._asking = ""
+        done = [row for row in self._rows[:_ESTIMATED] if row.state == "done"]
+        wanted = [(row.id, recipe_of(row.record)) for row in done]
+        wanted += [(one.id, one.recipe) for one in self._tried() if one.variant]
+        target = self.session.chip
+        for build, recipe in wanted:
+            if build not in self._times and (chip := target or recipe.get("target_platform")):
+                self._asking, self._times[build] = build, None
+                asked = EstimateParams(recipe=dict(recipe), chips=(str(chip),), layers=False)
+                got = partial(self._estimated, build, target)
+                self.ask(COST_ESTIMATE, asked, got, failed=got)
                 return
 
-    def _estimated(self, build: str, answer: Estimates) -> None:
-        time = answer.chips[0].time_ms if answer.chips else None
-        self._times[build] = time.value if time is not None else None
+    def _estimated(self, build: str, target: str | None, answer: Estimates | Exception) -> None:
+        self._asking = ""
+        if isinstance(answer, Estimates) and target == self._chip:
+            time = answer.chips[0].time_ms if answer.chips else None
+            self._times[build] = time.value if time is not None else None
         self._fill()
+        self._show_front()
         self._estimate_next()
+
+    def on_target_changed(self) -> None:
+        """Times are of the chip of the target."""
+        if self.shown and self._chip != self.session.chip:
+            self._reload()
+
+    def _tried(self) -> list[Tried]:
+        job, sweep = self.session.last_of(SWEEP) or (None, None)
+        ours = job is not None and self.session.is_ours(job)
+        return tried(self._rows, (job.recipe if job else None) or {}, sweep if ours else None)
+
+    def _show_front(self) -> None:
+        """Draw the points that have both figures; without any say what is missing."""
+        chip, chosen = self.session.chip, self.row.id if self.row is not None else ""
+        all_ = self._tried()
+        points = [(time, one) for one in all_ if (time := self._times.get(one.id))]
+        said = "no build has both figures yet ({app.build} builds)."
+        if not chip:
+            points, said = [], "times are estimated for a target ({app.target} chooses one)."
+        elif any(one.id not in self._times for one in all_):
+            said = "estimating …"
+        self._front = points
+        self.query_one(FrontChart).show(points, chosen, chip or "", with_keys(said))
 
     # -- the detail --------------------------------------------------------------------------------
 
@@ -242,6 +286,9 @@ class Builds(TableWorkspace):
 
     def _show_detail(self) -> None:
         """What belongs to the row: the log while it runs or where it failed, else the summary."""
+        if self.view == "Front":
+            self._show_front()
+            return
         record = self.record
         self._wanted = record.id if record is not None else ""
         kind = self._detail if self.view == "Builds" else "log"
@@ -298,9 +345,12 @@ class Builds(TableWorkspace):
 
     def pane_shown(self, view: str) -> None:
         self.query_one("#lists").display = view != "Variants"
+        self.detail.display = view != "Front"
+        if view == "Front":
+            self.query_one("#builds-view").display = True
         self._show_detail()
-        tables = {"Builds": self.builds, "Jobs": self.jobs, "Variants": self.variants.table}
-        tables[view].focus()
+        tables = {"Jobs": self.jobs, "Variants": self.variants.table}
+        tables.get(view, self.builds).focus()
 
     # -- actions -----------------------------------------------------------------------------------
 
@@ -316,7 +366,9 @@ class Builds(TableWorkspace):
             return "" if record is not None else "there is no job here ({app.build} builds)."
         if method == "compare":
             return "" if self._detail == "changes" or self._pair() is not None else self._why_not()
-        if method in ("mark", "export") and self.view == "Builds":
+        if method == "export" and self.view == "Front":
+            return "" if self._front else "no build has both figures yet."
+        if method in ("mark", "export") and self.view in ("Builds", "Front"):
             done = record is not None and record.state == "done"
             return "" if done else "only a finished build has that."
         if method == "filter" and self.is_attached and self.detail.in_log:
@@ -476,6 +528,11 @@ class Builds(TableWorkspace):
             self.workbench.output.save("Write the log", "job.log", self.detail.log_pane.text())
         elif self.view == "Builds" and record is not None:
             self.workbench.do(self._report(record))
+        elif self.view == "Front":
+            from rknntui.cost_report.pictures import front_chart
+
+            text = front_chart(self._front, str(self.session.chip), self.row.id if self.row else "")
+            self.workbench.save("Write the chart", "front.svg", text)
         else:
             self.action_save_table()
 

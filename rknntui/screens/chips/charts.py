@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,9 +12,8 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from engine import human_bytes
-from engine.wire.formats import FIGURE
 from engine.wire.layers import ROOFLINE, layer_rows
-from rknntui.widgets.charts import Chart
+from rknntui.widgets.charts import Axis, Chart, Spot, scatter, short
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.records import RecordTable
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
     from engine.wire.cost import ChipEstimate, TensorSpan
 
-_LABEL = 9
 _STYLES = {"compute": "accent", "memory": "good"}
 
 
@@ -82,40 +79,28 @@ class RooflineChart(Chart):
     def _draw(self, width: int, height: int) -> list[Line]:
         if not self._points or width < 30 or height < 5:
             return [[(self._said, "dim")]]
-        rows, columns = height - 2, width - _LABEL
+        spots = [
+            Spot(p.intensity, p.gops, style=_STYLES.get(p.bound, ""))
+            if p.number != self._chosen
+            else Spot(p.intensity, p.gops, "◆", "head")
+            for p in sorted(self._points, key=lambda p: p.number == self._chosen)
+        ]
         roof = self._roof
-        xs = [p.intensity for p in self._points]
-        ys = [p.gops for p in self._points]
-        if roof is not None:
-            xs.append(roof.gops / roof.gigabytes)
-            ys.append(roof.gops)
-        x_axis, y_axis = _Axis.over(xs, columns), _Axis.over(ys, rows)
-        cells = [[(" ", "")] * columns for _ in range(rows)]
-        if roof is not None:
-            for column in range(columns):
+        also = [] if roof is None else [Spot(roof.gops / roof.gigabytes, roof.gops)]
+        units = "GOPS", "operations a byte"
+        return scatter(spots, width, height, units, self._top(), self._line, also)
+
+    def _line(self, x_axis: Axis, y_axis: Axis) -> Iterator[tuple[int, int, str]]:
+        if (roof := self._roof) is not None:
+            for column in range(x_axis.cells):
                 limit = roof.at(x_axis.value(column))
-                row = y_axis.cell(limit)
-                if 0 <= row < rows:
-                    cells[row][column] = ("─" if limit >= roof.gops else "/", "dim")
-        for point in sorted(self._points, key=lambda p: p.number == self._chosen):
-            row, column = y_axis.cell(point.gops), x_axis.cell(point.intensity)
-            row, column = min(rows - 1, max(0, row)), min(columns - 1, max(0, column))
-            taken = cells[row][column][0] in ("•", "●")
-            mark = "◆" if point.number == self._chosen else "●" if taken else "•"
-            style = "head" if point.number == self._chosen else _STYLES.get(point.bound, "")
-            cells[row][column] = (mark, style)
-        lines: list[Line] = [[(f"{'GOPS':>{_LABEL - 1}} ", "dim"), *self._top()]]
-        for row in range(rows - 1, -1, -1):
-            shown = row in (0, rows // 2, rows - 1)
-            label = _short(y_axis.value(row)) if shown else ""
-            lines.append([(f"{label:>{_LABEL - 1}} ", "dim"), *cells[row]])
-        return [*lines, self._foot(x_axis, columns)]
+                yield y_axis.cell(limit), column, "─" if limit >= roof.gops else "/"
 
     def _top(self) -> Line:
         roof = self._roof
         if roof is None:
             return [("no roof: a rate of this chip is not published", "warn")]
-        roof_text = f"roof: {_short(roof.gops)} GOPS, {_short(roof.gigabytes)} GB/s (estimated)   "
+        roof_text = f"roof: {short(roof.gops)} GOPS, {short(roof.gigabytes)} GB/s (estimated)   "
         return [
             (roof_text, ""),
             ("• ", "accent"),
@@ -125,44 +110,6 @@ class RooflineChart(Chart):
             ("• ", ""),
             ("other", "dim"),
         ]
-
-    def _foot(self, axis: _Axis, columns: int) -> Line:
-        left, right = _short(axis.value(0)), _short(axis.value(columns - 1))
-        middle = f"{_short(axis.value(columns // 2))} operations a byte"
-        gap = columns - len(left) - len(middle) - len(right)
-        before = max(1, columns // 2 - len(left) - 2)
-        rest = max(1, gap - before)
-        return [(f"{'':{_LABEL}}{left}{' ' * before}{middle}{' ' * rest}{right}", "dim")]
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """A logarithmic axis in cells."""
-
-    low: float
-    high: float
-    cells: int
-
-    @classmethod
-    def over(cls, values: Sequence[float], cells: int) -> _Axis:
-        """From a little below the least to a little above the greatest."""
-        low, high = math.log10(min(values)), math.log10(max(values))
-        room = max(0.1, (high - low) * 0.06)
-        return cls(low - room, high + room, cells)
-
-    def cell(self, value: float) -> int:
-        if value <= 0:
-            return 0
-        share = (math.log10(value) - self.low) / (self.high - self.low)
-        return round(share * (self.cells - 1))
-
-    def value(self, cell: int) -> float:
-        share = cell / max(1, self.cells - 1)
-        return float(10 ** (self.low + share * (self.high - self.low)))
-
-
-def _short(value: float) -> str:
-    return f"{round(value)}" if value >= 100 else FIGURE.text(value)
 
 
 class RooflinePane(Vertical):
