@@ -134,7 +134,9 @@ class Rows(Painted, ScrollView, can_focus=True):
     def refresh_row(self, index: int) -> None:
         """Repaint one row."""
         y = index - self.scroll_offset.y + self.head
-        if self.head <= y < self.size.height:
+        if not self.size:  # hidden: what was painted before would stand when it is shown
+            self.refresh()
+        elif self.head <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
     def validate_cursor(self, cursor: int) -> int:

@@ -16,6 +16,7 @@ from engine.wire.model import GraphView
 from engine.wire.table import Column
 from rknntui.screens.model.panes import histogram
 from rknntui.widgets.graph_tree import GraphTree
+from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.record_view import as_file
 from rknntui.widgets.strips import cells, fit
 from rknntui.widgets.table import Table
@@ -49,6 +50,20 @@ def table() -> Table:
 
 
 ROWS = [("b", 2), ("a", None), ("C", 10.5)]
+
+
+async def test_lines_that_change_while_hidden_are_all_painted_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = TextRows()
+    rows.set_lines([[("43.88 dB → 46.72 dB", "")]])
+    async with Host(rows).run_test(size=(40, 4)) as pilot:
+        rows.display = False
+        await pilot.pause()
+        asked: list[tuple[object, ...]] = []
+        monkeypatch.setattr(rows, "refresh", lambda *regions: asked.append(regions))
+        rows.set_lines([[("43.88 dB", "")]])
+        assert asked == [()], "what was painted before would stand when it is shown"
 
 
 async def test_a_table_sorts_numbers_as_numbers_and_nothing_last() -> None:
