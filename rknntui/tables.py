@@ -70,7 +70,11 @@ def html_page(title: str, parts: Iterable[str], script: str = "") -> str:
 def html_table(table: Table, rows: Iterable[Any]) -> str:
     """A ``<table>`` with every column that says something; numbers have the class ``n``."""
     rows = list(rows)
-    columns = table.shown(rows, None)
+    columns = [
+        column
+        for column in table.shown(rows, None)
+        if not rows or any(column.of(row) not in (None, "") for row in rows)
+    ]
     head = "".join(f"<th>{escape(column.called)}</th>" for column in columns)
     body = "\n".join(
         "<tr>"
