@@ -245,12 +245,12 @@ def _accuracy(session: Session) -> Step:
 def _estimate(session: Session) -> Step:
     chip = session.chip
     if not chip:
-        text = "no chip is chosen"
+        text = "no chip"
         if session.estimates is not None:
             rates = [(row.fps.value, row.chip) for row in session.estimates.chips if row.fps]
             for rate, best in sorted(rates)[-1:]:
-                text += f"; the fastest, {best}: {RATE.text(rate)} FPS, estimated"
-        return Step("estimate", "absent", "", text, "app.target", "choose the chip")
+                text += f" · fastest: {best}, {RATE.text(rate)} FPS estimated"
+        return Step("estimate", "absent", "", text, "app.target", "choose one")
     row = estimate_of(session)
     why = session.asked.get("estimate")
     if row is None and why:

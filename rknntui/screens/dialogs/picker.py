@@ -76,7 +76,8 @@ class PathPicker(Dialog):
         self._new = new
         self._suffixes = tuple(suffixes)
         if folders or new:
-            self.KEYS_TEXT = "Tab complete · Enter open · Ctrl+S use this path · Esc cancel"
+            enter = "accept" if new else "open"
+            self.KEYS_TEXT = f"Tab complete · Enter {enter} · Ctrl+S use this path · Esc cancel"
         self._start = start or str(Path.cwd()) + os.sep
         self._entries: list[tuple[str, bool]] = []
         self._listed: str | None = None

@@ -109,7 +109,7 @@ def promotion_line(
     if row.promote_ms is not None and whole:
         cost = CHANGE.text(row.promote_ms / whole)
     style, sign = ("accent", f"● {dtype if wide else ''}".strip()) if dtype else ("", "")
-    more = f"+{len(row.together)}" if row.together else ""
+    more = f"with {len(row.together)}" if row.together else ""
     return [(row.id, style), (more, "dim"), (sign, style), (gain_text(row.gain_db), ""), (cost, "")]
 
 
