@@ -39,6 +39,20 @@ class Boards:
             self.chosen = board
             self._publish(TargetChanged())
 
+    def add(self, address: str) -> None:
+        """Look for a board over SSH from now on."""
+        self.over_ssh = tuple(dict.fromkeys((*self.over_ssh, address)))
+
+    def forget(self, board: str) -> None:
+        """Look for a board no more, and use it no more."""
+        self.over_ssh = tuple(name for name in self.over_ssh if name != board)
+        if self.chosen == board:
+            self.choose(None)
+
+    def chip_of(self, board: str | None) -> str:
+        """The chip of a board, by its id; empty where it never told."""
+        return self.chips.get(board or "", "")
+
     @property
     def devices(self) -> tuple[Device, ...]:
         """Those that the last look found; none before one."""

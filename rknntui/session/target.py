@@ -52,11 +52,6 @@ def mismatches(session: Session) -> tuple[Mismatch, ...]:
     return tuple(one for one in every if one is not None)
 
 
-def board_chip(session: Session, board: str | None) -> str:
-    """The chip of a board, by its id; empty where it never told."""
-    return session.boards.chips.get(board or "", "")
-
-
 def compiled_for(session: Session, path: str | None) -> str:
     """The chip that a compiled file is for; empty where that is not known."""
     from engine.wire.compile import COMPILE
@@ -95,7 +90,7 @@ def changed_since(session: Session) -> list[str]:
 
 
 def _board(session: Session) -> Mismatch | None:
-    chip, own = session.chip.lower(), board_chip(session, session.boards.chosen).lower()
+    chip, own = session.chip.lower(), session.boards.chip_of(session.boards.chosen).lower()
     if not chip or not own or chip == own:
         return None
     board = sanitize(session.boards.chosen or "", 40)

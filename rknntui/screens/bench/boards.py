@@ -125,9 +125,8 @@ class Looking:
     def ask_board(self, then: Callable[[str], object]) -> None:
         """Ask which board to add; ``then`` is called with its id."""
         session = self._owner.session
-        some = session.boards.listing is not None and bool(session.boards.listing.devices)
         chip = session.chip if session.chip in EMULATED_CHIPS else "rk3588"
-        now = AddBoardParams("adb" if some else "emulated", chip=chip)
+        now = AddBoardParams("adb" if session.boards.devices else "emulated", chip=chip)
         NEW_BOARD.ask(
             self._owner.app,
             now,
@@ -141,9 +140,7 @@ class Looking:
 
         def added(board: NamedBoard) -> None:
             if params.over == "ssh":
-                session.boards.over_ssh = tuple(
-                    dict.fromkeys((*session.boards.over_ssh, board.device))
-                )
+                session.boards.add(board.device)
             if board.chip:
                 session.boards.chips[board.device] = board.chip
             owner.workbench.save_state()
@@ -158,12 +155,7 @@ class Looking:
 
     def forget(self, device: Device) -> None:
         """Let a board on the network go; an emulated one ends."""
-        session = self._owner.session
-        session.boards.over_ssh = tuple(
-            name for name in session.boards.over_ssh if name != device.id
-        )
-        if session.boards.chosen == device.id:
-            session.boards.choose(None)
+        self._owner.session.boards.forget(device.id)
         self._owner.workbench.save_state()
         self._owner.ask(DEVICES_REMOVE, NamedBoard(device.id), lambda _: self._ask(False))
 

@@ -205,7 +205,7 @@ def page_lines(
     else:
         track = rows[0][0] if rows else BoardTrack(board)
         own = run if ours in (None, track.device) else None
-        chip = session.boards.chips.get(track.device, "")
+        chip = session.boards.chip_of(track.device)
         lines = head_text(track.device, chip, own, file, _watch_text(watch), width)
         lines += [] if own is None else [rate_line(own, width, _estimate(session))]
         lines += board_lines(track, own, width)

@@ -15,7 +15,7 @@ from engine.wire.vendor import VENDOR_DEFAULT, VENDOR_KNOWN, ToolkitName, Toolki
 from rknntui.keys.actions import key_text
 from rknntui.screens.dialogs.dialogs import ChoiceDialog
 from rknntui.screens.dialogs.picker import PathPicker
-from rknntui.session.target import board_chip, compiled_for, toolkit_of
+from rknntui.session.target import compiled_for, toolkit_of
 
 if TYPE_CHECKING:
     from rknntui.session.state import Session
@@ -40,7 +40,7 @@ def target_rows(session: Session) -> dict[Part, str]:
     listing = session.boards.listing
     for device in listing.devices if listing is not None else ():
         if device.usable:
-            chip_name = board_chip(session, device.id)
+            chip_name = session.boards.chip_of(device.id)
             said = " ".join(filter(None, (device.model, device.product)))
             rows["board", device.id] = sanitize(f"{chip_name} {device.state}; {said}".strip(), 200)
     if session.boards.chosen and ("board", session.boards.chosen) not in rows:
@@ -161,7 +161,7 @@ async def take_target(app: Shell, part: Part) -> None:
         await app.bridge.call(VENDOR_KNOWN, ToolkitsParams())
     elif kind == "board":
         session.boards.choose(value or None)
-        if value and not board_chip(session, value):
+        if value and not session.boards.chip_of(value):
             try:
                 await app.bridge.call(BOARD_ABOUT, AboutParams(value, chip=session.chip or None))
             except EngineError as error:
