@@ -532,7 +532,7 @@ class Builds(TableWorkspace):
             from rknntui.cost_report.pictures import front_chart
 
             text = front_chart(self._front, str(self.session.chip), self.row.id if self.row else "")
-            self.workbench.save("Write the chart", "front.svg", text)
+            self.workbench.output.save("Write the chart", "front.svg", text)
         else:
             self.action_save_table()
 
