@@ -11,7 +11,6 @@ from textual.containers import Vertical
 
 from engine import JobRecord, sanitize
 from engine.wire.build import BUILD, BuildSummary
-from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
 from engine.wire.project_tables import BUILDS, JOBS
 from engine.wire.sweep import SWEEP, Sweep, SweepParams
 from rknntui.bridge import in_background
@@ -21,10 +20,10 @@ from rknntui.links import GoTo
 from rknntui.screens.base.views import LOW, TableWorkspace
 from rknntui.screens.builds.comparing import comparison
 from rknntui.screens.builds.detail import Detail, summary_lines
-from rknntui.screens.builds.front import FrontChart
+from rknntui.screens.builds.front import BuildTimes, FrontChart
 from rknntui.screens.builds.history import compared, report_of, result_of
 from rknntui.screens.builds.variants import SWEEP_FORM, VariantsPane, default_axes
-from rknntui.session.builds import BuildRow, Tried, build_rows, job_word, recipe_of, tried
+from rknntui.session.builds import BuildRow, build_rows, job_word, recipe_of
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
@@ -36,12 +35,9 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.worker import WorkType
 
-    from rknntui.session.builds import Priced
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
 LIMIT = 500
-_ESTIMATED = 20
-"""So many of the newest builds are estimated."""
 _NO_BUILDS = (
     "No builds yet.\n\n{app.build} builds what is open; every build is listed here with what "
     "changed, its lowest SQNR, size and times."
@@ -57,8 +53,7 @@ class Builds(TableWorkspace):
         "Every build of the open model, newest first, with what changed in its recipe. Enter opens "
         "a build again, {builds.compare} says what differs from the marked one or the one before. "
         "{builds.next-view} shows variants, all other jobs, and error against time as a chart. "
-        "{builds.stop} stops a "
-        "job; jobs go on when the workbench closes, and the next start finds them again."
+        "{builds.stop} stops a job; jobs go on when the workbench closes."
     )
     FIRST_FOCUS = "#builds"
     PANES = {
@@ -80,10 +75,7 @@ class Builds(TableWorkspace):
         self._rows: list[BuildRow] = []
         self._records: list[JobRecord] = []
         self._results: dict[str, BuildSummary | None] = {}
-        self._times: dict[str, float | None] = {}
-        self._front: list[Priced] = []
-        self._chip: str | None = None
-        self._asking = ""
+        self._times = BuildTimes(self, self._timed)
         self._marked = ""
         self._wanted = ""
         self._detail = ""
@@ -194,17 +186,16 @@ class Builds(TableWorkspace):
             if top:  # what is new is looked at, unless the user looks at another row
                 table.cursor = 0
         self._show_detail()
-        self._estimate_next()
+        self._times.ask_next()
         self.refresh_bindings()
 
     def _fill(self) -> None:
         """Show the rows: running ones first."""
-        if self._chip != self.session.chip:
-            self._chip = self.session.chip
-            self._times.clear()
+        self._times.follow_target()
         model = self.session.recipe.get("model")
-        rows = build_rows(self._records, model, mark=self._marked, times=self._times)
+        rows = build_rows(self._records, model, mark=self._marked, times=self._times.by_id)
         self._rows = sorted(rows, key=lambda row: row.state != "running")
+        self._times.rows = self._rows
         self.builds.set_records(self._rows, keep="id")
         name = sanitize(str(model).rsplit("/", 1)[-1], 60) if model else "all models"
         self.query_one("#builds-view", RecordView).set_title(
@@ -223,57 +214,24 @@ class Builds(TableWorkspace):
         ]
         self.jobs.set_records(records, keep="id")
 
-    def _estimate_next(self) -> None:
-        """Ask for the time of the newest build or variant that has none, on the chip of the target.
-
-        One at a time, never beside work.
-        """
-        if self.session.running is not None or not self.shown:
-            return
-        self._times.pop(self._asking, None)  # another question takes its place
-        self._asking = ""
-        done = [row for row in self._rows[:_ESTIMATED] if row.state == "done"]
-        wanted = [(row.id, recipe_of(row.record)) for row in done]
-        wanted += [(one.id, one.recipe) for one in self._tried() if one.variant]
-        target = self.session.chip
-        for build, recipe in wanted:
-            if build not in self._times and (chip := target or recipe.get("target_platform")):
-                self._asking, self._times[build] = build, None
-                asked = EstimateParams(recipe=dict(recipe), chips=(str(chip),), layers=False)
-                got = partial(self._estimated, build, target)
-                self.ask(COST_ESTIMATE, asked, got, failed=got)
-                return
-
-    def _estimated(self, build: str, target: str | None, answer: Estimates | Exception) -> None:
-        self._asking = ""
-        if isinstance(answer, Estimates) and target == self._chip:
-            time = answer.chips[0].time_ms if answer.chips else None
-            self._times[build] = time.value if time is not None else None
+    def _timed(self) -> None:
         self._fill()
         self._show_front()
-        self._estimate_next()
 
-    def on_target_changed(self) -> None:
+    def on_recipe_changed(self) -> None:
         """Times are of the chip of the target."""
-        if self.shown and self._chip != self.session.chip:
+        if self.shown and self._times.chip != self.session.chip:
             self._reload()
-
-    def _tried(self) -> list[Tried]:
-        job, sweep = self.session.last_of(SWEEP) or (None, None)
-        ours = job is not None and self.session.is_ours(job)
-        return tried(self._rows, (job.recipe if job else None) or {}, sweep if ours else None)
 
     def _show_front(self) -> None:
         """Draw the points that have both figures; without any say what is missing."""
         chip, chosen = self.session.chip, self.row.id if self.row is not None else ""
-        all_ = self._tried()
-        points = [(time, one) for one in all_ if (time := self._times.get(one.id))]
+        points, times = self._times.points if chip else [], self._times.by_id
         said = "no build has both figures yet ({app.build} builds)."
         if not chip:
-            points, said = [], "times are estimated for a target ({app.target} chooses one)."
-        elif any(one.id not in self._times for one in all_):
+            said = "times are estimated for a target ({app.target} chooses one)."
+        elif any(one.id not in times for one in self._times.tried):
             said = "estimating …"
-        self._front = points
         self.query_one(FrontChart).show(points, chosen, chip or "", with_keys(said))
 
     # -- the detail --------------------------------------------------------------------------------
@@ -367,7 +325,7 @@ class Builds(TableWorkspace):
         if method == "compare":
             return "" if self._detail == "changes" or self._pair() is not None else self._why_not()
         if method == "export" and self.view == "Front":
-            return "" if self._front else "no build has both figures yet."
+            return "" if self._times.points else "no build has both figures yet."
         if method in ("mark", "export") and self.view in ("Builds", "Front"):
             done = record is not None and record.state == "done"
             return "" if done else "only a finished build has that."
@@ -531,7 +489,8 @@ class Builds(TableWorkspace):
         elif self.view == "Front":
             from rknntui.cost_report.pictures import front_chart
 
-            text = front_chart(self._front, str(self.session.chip), self.row.id if self.row else "")
+            chosen = self.row.id if self.row else ""
+            text = front_chart(self._times.points, str(self.session.chip), chosen)
             self.workbench.output.save("Write the chart", "front.svg", text)
         else:
             self.action_save_table()
