@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.cells import cell_len
 from textual.binding import Binding
 
 from engine import sanitize
@@ -196,9 +197,9 @@ class GraphTree(Rows):
         rest = name[len(op) :] if name.startswith(op) else f" {name.removesuffix(f'/{op}')}"
         said, how = note
         room = width - len(indent) - len(op) - len(said) - 2
-        if room < 6 and self.note is None:
+        if room < min(6, cell_len(rest)) and self.note is None:
             said, room = "", width - len(indent) - len(op) - 1
-        elif room < 6:  # a figure is not cut
+        elif room < min(6, cell_len(rest)):  # a figure is not cut
             rest, op = "", fit(op, max(4, width - len(indent) - len(said) - 1))
         line: Line = [(indent, ""), (op, style), (fit(rest, max(0, room)), "")]
         return [*line, (f" {said}", how)] if said else line

@@ -124,6 +124,8 @@ async def test_groups_nest_by_their_paths_in_the_order_of_the_graph() -> None:
             ["Add", "z", "1x8"],
             ["Mul", "/c/only", "1x8"],
         ]
+        conv = "".join(text for text, _ in tree.row_line(4, 17))
+        assert conv.split() == ["Conv", "x", "1x8"], "a shape stands where it has room"
         assert tree.matches("conv") == [1, 2]
         assert tree.matches("conv y") == [2]
 
