@@ -116,6 +116,8 @@ def next_step(session: Session) -> Step:
         return by_name["model"]
     for name in ("model", "config", "dataset", "build", "estimate", "compile", "board", "result"):
         step = by_name[name]
+        if name == "config" and step.state == "stale":
+            continue  # what is not saved holds nothing up
         todo = step.state in ("absent", "stale", "failed", "possible")
         if step.state == "running" or (step.action and todo):
             return step
@@ -169,7 +171,10 @@ def _config(session: Session) -> Step:
     ]
     if not recipe.get("mean_values") and not recipe.get("std_values"):
         said.append("no mean and std: pixels reach the network as 0 to 255")
-    state: State = "stale" if session.recipe_path is not None and session.dirty else "done"
+    state: State = "done"
+    if session.recipe_path is not None and session.dirty:
+        state = "stale"
+        said.insert(1, "not saved")
     return Step("config", state, figure, " · ".join(said), "go.recipe", "show the options")
 
 
@@ -249,8 +254,8 @@ def _estimate(session: Session) -> Step:
         if session.estimates is not None:
             rates = [(row.fps.value, row.chip) for row in session.estimates.chips if row.fps]
             for rate, best in sorted(rates)[-1:]:
-                text += f" · fastest: {best}, {RATE.text(rate)} FPS estimated"
-        return Step("estimate", "absent", "", text, "app.target", "choose one")
+                text += f" · fastest {best}: {RATE.text(rate)} FPS estimated"
+        return Step("estimate", "absent", "", text, "app.target", "choose a chip")
     row = estimate_of(session)
     why = session.asked.get("estimate")
     if row is None and why:

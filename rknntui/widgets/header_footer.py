@@ -247,7 +247,7 @@ def step_tabs(session: Session) -> list[Tab]:
         tab = Tab(name, key_text(f"go.{name}"), place.title, place.brief)
         if own:
             shown = next((step for state in _TOLD for step in own if step.state == state), own[-1])
-            figure = shown.figure or own[-1].figure
+            figure = ("" if shown.state == "stale" else shown.figure) or own[-1].figure
             if name == "recipe":
                 figure = own[0].figure
             elif name == "model":

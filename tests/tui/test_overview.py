@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from rknntui.demo import demo_folder, demo_recipe
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from rknntui.session.steps import SIGNS, next_step, steps
+from rknntui.widgets.header_footer import step_tabs
 from rknntui.workspaces import WORKSPACES
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
@@ -51,7 +53,7 @@ def test_absent_loading_and_failed_have_signs_of_their_own() -> None:
     assert len(set(SIGNS.values())) == len(SIGNS), "each state has a sign"
 
 
-def test_a_build_is_running_done_or_of_another_recipe() -> None:
+def test_a_build_is_running_done_or_of_another_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(lambda message: None)
     session.recipe = {"model": "/m.onnx", "do_quantization": False}
     assert by_name(session)["build"] == "○"
@@ -65,6 +67,15 @@ def test_a_build_is_running_done_or_of_another_recipe() -> None:
     build = next(step for step in steps(session) if step.name == "build")
     assert (build.sign, build.action, build.seconds) == ("●", "app.build", 2.5)
     assert "mean_values" in build.text
+    session.recipe_path = "/m.yaml"
+    config = next(step for step in steps(session) if step.name == "config")
+    assert (config.sign, "not saved" in config.text) == ("●", True)
+    found = {step.name: replace(step, state="done") for step in steps(session)}
+    ready = (*steps(session)[1:], found["model"])
+    monkeypatch.setattr("rknntui.session.steps.steps", lambda session: ready)
+    assert next_step(session).name == "build", "a change that is not saved holds nothing up"
+    layers = next(tab for tab in step_tabs(session) if tab.name == "layers")
+    assert (layers.sign, layers.figure) == ("●", "float"), "not the size of the build"
 
 
 def test_a_problem_of_the_recipe_comes_before_everything_else() -> None:

@@ -122,7 +122,7 @@ def first_lines(session: Session, name: str) -> list[str]:
     step = next_step(session)
     does = f"{step.does} ({key_text(step.action)})" if step.action in REGISTRY else step.text
     about, _ = found_by().get(name, ("", ""))
-    return [about, keys, f"Next: {step.name}: {does}."]
+    return [about, keys, f"Next: {'' if step.name in does else f'{step.name}: '}{does}."]
 
 
 def _lines(
