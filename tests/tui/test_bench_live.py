@@ -179,5 +179,10 @@ async def test_an_emulated_board_from_nothing(
         assert "FPS" in workspace_text(app)
         assert workspace.views.compared.result.first == ""
         assert pressed <= 12
+        await press("r")
+        await until(pilot, lambda: workspace.run.measuring, "it runs again")
         await press("delete")
         await until(pilot, lambda: "0 ready" in screen_text(app), "it is gone")
+        assert not workspace.run.going
+        assert app.session.bench is None
+        assert "not there" not in workspace_text(app)

@@ -161,9 +161,11 @@ class Looking:
 
 
 def _addressed(params: AddBoardParams) -> AddBoardParams:
-    """The same; ValueError where there is no address and it needs one."""
+    """The same; ValueError where there is no address and it needs one, or one that it lacks."""
     if params.over != "emulated" and not params.address.strip():
         raise ValueError("address: it is needed, as 192.168.0.7:5555 or pi@board.")
+    if params.over == "emulated" and params.address.strip():
+        raise ValueError("address: an emulated board has none; it is over adb or ssh.")
     return params
 
 
@@ -315,9 +317,12 @@ class Watch:
         self._changed()
 
     def drop(self, board: str) -> None:
-        """A board goes: a watch of it ends."""
+        """A board goes: a watch of it ends, and what that still tells is not taken."""
         if self.boards.pop(board, None) is not None:
             self.stop()
+            self.job = None
+            if self.boards:
+                self.watch(tuple(self.boards))
 
     def stop(self) -> None:
         """Let it end in order: a recording is closed."""

@@ -166,9 +166,12 @@ class Measuring:
         self._tell()
 
     def drop(self, board: str) -> None:
-        """A board goes: a run there ends in order."""
+        """A board goes: a run there ends, and what is said of it goes along."""
         if self.params is not None and self.params.device == board:
             self.stop()
+            self._job = self.params = self._owner.session.bench = None
+            self.forget()
+            self._tell(layers=True)
 
     def stop(self, then: Callable[[], None] | None = None) -> None:
         """End it in order: what was measured is a result, and kept.
