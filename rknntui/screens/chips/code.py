@@ -84,7 +84,7 @@ def project_command(project: CodegenParams, workspace: Workspace) -> list[str]:
 
 _TITLES = {
     "language": "language",
-    "task": "the model is",
+    "task": "task",
     "chip": "chip",
     "model": "compiled model",
     "inputs": "inputs",
@@ -107,7 +107,7 @@ def _shown(asked: CodegenParams, name: str, chip: str) -> tuple[str, str]:
             return asked.model or "none yet", about
         case "inputs":
             about = "stored with the outputs they must give" if not asked.inputs else ""
-            return ", ".join(map(str, asked.inputs)) or "none", about
+            return ", ".join(map(str, asked.inputs)) or "first calibration sample", about
         case _:
             return asked.path, ""
 
@@ -202,7 +202,7 @@ def write_project(workspace: Workspace, project: CodegenParams) -> None:
     path = request.path
 
     def start(overwrite: bool) -> None:
-        title = f"codegen {sanitize(Path(path).name, 80)}"
+        title = f"project {sanitize(Path(path).name, 80)}"
         workspace.start_job(CODEGEN, replace(request, overwrite=overwrite), title)
 
     ask_overwrite(workspace.app, [path] if is_taken(Path(path)) else [], start)

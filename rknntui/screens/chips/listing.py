@@ -104,6 +104,8 @@ class ChipsPane(WithJob):
         record: Record = {"chip": name} if row is None else CHIPS.record(row)
         ways, named = shown.ways.get(name), shown.targets.settings.toolkit
         made = {} if compiled is None else COMPILED.record(compiled)
+        misses = row is not None and row.reaches not in ("", "yes")
+        waits = "…" if misses and shown.answers.asking else None  # not the same as none
         return {
             **record,
             "refused_layers": record.get("refused_layers") or None,
@@ -116,7 +118,7 @@ class ChipsPane(WithJob):
             "toolkit": shown.toolkits.text_for(facts.generation, named) if facts else None,
             "compiled_cycles": made.get("total_cycles"),
             "equal": None if compiled is None else _equal(compiled),
-            "way": ways[0].what if ways else "no tip saves time" if ways == [] else None,
+            "way": ways[0].what if ways else "no tip saves time" if ways == [] else waits,
             "then": ways[0].fps if ways else None,
         }
 
