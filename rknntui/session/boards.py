@@ -63,6 +63,12 @@ class Boards:
         """The chosen board as the last look found it; None where it is not in the list."""
         return next((device for device in self.devices if device.id == self.chosen), None)
 
+    @property
+    def met(self) -> bool:
+        """Whether the chosen board is known to be there: a name over SSH alone may be wrong."""
+        device = self.device
+        return device is not None and (device.state == "ready" or bool(self.chip_of(device.id)))
+
     def answered(self, answer: object) -> None:
         """The worker answered: take what it tells of a board."""
         # by its fields: the types would be imported at the first answer of all

@@ -332,6 +332,8 @@ def _board(session: Session) -> Step:
     if device is None or not device.usable:
         why = "not there" if device is None else sanitize(device.what, 120)
         return Step("board", "failed", "", f"{board} · {why}", *show)
+    if not session.boards.met:
+        return Step("board", "possible", "", f"{board} · not asked yet", *show)
     return Step("board", "done", "", board)
 
 

@@ -163,7 +163,8 @@ class TopBar(Painted):
             sign, style = ("!", "warn") if "board" in wrong else ("", "")
             device = session.boards.device
             if not sign and device is not None:
-                sign, style = ("✓", "good") if device.usable else ("✗", "bad")
+                sign, style = ("✓", "good") if session.boards.met else ("?", "accent")
+                sign, style = (sign, style) if device.usable else ("✗", "bad")
             there = [(" · ", "dim"), (board, ""), (f" {sign}" if sign else "", style)]
         if "compiled" in wrong:
             there += [(" · ", "dim"), ("compiled !", "warn")]
@@ -175,14 +176,14 @@ class TopBar(Painted):
         session, worker = self.workbench.session, self.workbench.bridge.state
         job = session.running
         if job is not None:
-            name = job.method.replace(".", " ")
-            stage = f" {job.stage.title.lower()}" if job.stage else " waiting"
+            name = job.method.rpartition(".")[2]
+            stage = job.stage.title.lower().removeprefix(f"{name} ") if job.stage else "waiting"
             state = "stopping" if job.cancelling else PROGRESS.text(job.fraction)
             left = self.workbench.time_left(job)
             left = f" · {left} left" if left else ""
             waits = sum(j.running and not j.background for j in session.jobs.values()) - 1
             more = f" +{waits}" if waits > 0 else ""
-            words = (f"{name}{stage} {state}{left}{more}", f"{name} {state}{left}{more}", state)
+            words = (f"{name} {stage} {state}{left}{more}", f"{name} {state}{left}{more}", state)
             return [[(text, "accent")] for text in words]
         if worker == "lost":
             return [[("engine stopped", "bad")]]

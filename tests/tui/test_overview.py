@@ -12,6 +12,7 @@ from PIL import Image
 from textual.pilot import Pilot
 
 from engine.wire.build import BuildSummary
+from engine.wire.devices import Device, Listing
 from rknntui.app import Workbench
 from rknntui.demo import demo_folder, demo_recipe
 from rknntui.session.job_view_model import JobView
@@ -84,6 +85,17 @@ def test_a_problem_of_the_recipe_comes_before_everything_else() -> None:
     session.set_problems({"inputs": "is needed"}, ())
     config = next(step for step in steps(session) if step.name == "config")
     assert (config.sign, config.figure, config.action) == ("✗", "1", "overview.problem")
+
+
+def test_a_board_by_ssh_is_possible_until_it_told_its_chip() -> None:
+    session = Session(lambda message: None)
+    session.boards.choose("ssh:pi@bench")
+    session.boards.listing = Listing(
+        (Device("ssh:pi@bench", "ssh", "not asked", "Not asked yet."),)
+    )
+    assert by_name(session)["board"] == "○"
+    session.boards.chips["ssh:pi@bench"] = "rk3588"
+    assert by_name(session)["board"] == "✓"
 
 
 @pytest.mark.usefixtures("no_engine")
