@@ -136,7 +136,8 @@ def facts(edits: LayerEdits, effect: LiveEffect, session: Session) -> tuple[Fact
     """The line on top: what is asked for, and what is known of its effect."""
     table, marked = session.layers.table, session.layers.marked
     if table is None:
-        return (Fact(f"no layers yet: {no_layers(session).splitlines()[0]}"),)
+        what = "quality" if session.layers.rows else "layers"
+        return (Fact(f"no {what} yet: {no_layers(session).splitlines()[0]}"),)
     layers, ranges, rows = edits.layers, edits.ranges, edits.rows
     parts = [Fact(f"{len(layers)} of {len(rows)} layers changed")]
     if ranges:
