@@ -347,10 +347,10 @@ class Workbench(QuietCrashApp):
 
     def action_help(self) -> None:
         """Show the keys of the focused widget, the workspace and the workbench."""
-        from rknntui.screens.dialogs.help import show_help
+        from rknntui.screens.dialogs.help import HelpDialog
 
         about = "" if self.workspace is None else self.workspace.HELP
-        show_help(self, self.session, self.current, about)
+        self.push_screen(HelpDialog(self, self.session, self.current, about))
 
     def action_jump(self) -> None:
         """Put a letter on every pane."""

@@ -48,16 +48,17 @@ class HelpDialog(TextDialog):
 
     Args:
         app: has the bindings.
-        title: of the workspace, or the program's.
-        first: the three lines.
-        about: more of the workspace; ``{model.search}`` stands for an action's key.
+        session: has the next step.
+        name: of the workspace.
+        about: more of it; ``{model.search}`` stands for an action's key.
     """
 
     BINDINGS = [Binding("slash", "search", "Search", show=False)]
     KEYS_TEXT = "/ search · y copy · Esc close"
 
-    def __init__(self, app: App[None], title: str, first: Sequence[str], about: str) -> None:
+    def __init__(self, app: App[None], session: Session, name: str, about: str) -> None:
         self._words: list[str] = []
+        title, first = WORKSPACES[name].title, first_lines(session, name)
         groups = _groups(app, bindings_in_reach(app.screen))
         super().__init__(
             f"Help: {title}", lambda width: _lines(first, about, groups, self._words, width)
@@ -100,18 +101,6 @@ def _groups(
         else:
             groups.setdefault(heading, {}).update(rows)
     return groups
-
-
-def show_help(app: App[None], session: Session, name: str, about: str) -> None:
-    """Show the keys of the focused widget, of a workspace and of the workbench.
-
-    Args:
-        app: has the bindings.
-        session: has the next step.
-        name: of the workspace.
-        about: what it says of itself.
-    """
-    app.push_screen(HelpDialog(app, WORKSPACES[name].title, first_lines(session, name), about))
 
 
 def first_lines(session: Session, name: str) -> list[str]:
