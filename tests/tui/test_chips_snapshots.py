@@ -12,19 +12,14 @@ from tests.tui.compile_answers import CompileAnswers
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CostAnswers
 from tests.tui.flow import visited
-from tests.tui.test_snapshots import PLACE, SIZES, holds, recipe
+from tests.tui.test_snapshots import PLACE, at_sizes, holds, recipe
 
 __all__ = ["recipe"]
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "size",
-    [SIZES[0], *(pytest.param(size, marks=pytest.mark.long) for size in SIZES[1:])],
-    ids=lambda size: f"{size[0]}x{size[1]}",
-)
+@at_sizes
 async def test_chips(recipe: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     CostAnswers(monkeypatch)
     app = Workbench(str(recipe), state_kept=False)
@@ -55,8 +50,7 @@ async def test_chips(recipe: Path, size: tuple[int, int], monkeypatch: pytest.Mo
         await holds(pilot, "chips-what-if")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@at_sizes
 async def test_what_is_made(
     recipe: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

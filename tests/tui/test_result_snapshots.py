@@ -11,15 +11,14 @@ from rknntui.screens.result.workspace import Result
 from tests.tui.board_answers import BOARD, BoardAnswers
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import visited
-from tests.tui.test_snapshots import PLACE, SIZES, holds, recipe
+from tests.tui.test_snapshots import PLACE, at_sizes, holds, recipe
 
 __all__ = ["recipe"]
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@at_sizes
 async def test_result(recipe: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PLACE)
     monkeypatch.setattr(Workbench, "notify", lambda *_args, **_more: None)  # they come and go

@@ -1,31 +1,52 @@
-"""What the screens look like as text at three sizes: Model, Configure, Dataset, help; the guide
-and Layers as they are before a build.
+"""What the steps look like as text at three sizes, from nothing open to a finished build.
 
-The expected screens lie in ``snapshots/``; ``RKNNTUI_SNAPSHOTS=write`` writes them anew. Screens
-with figures of this machine (builds, Jobs) are left to the tests that read them.
+The expected screens lie in ``snapshots/``; ``RKNNTUI_SNAPSHOTS=write`` writes them anew. Clocks
+and seconds of a job are the same in every run; other screens with figures of this machine are left
+to the tests that read them.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
+import engine.jobs.history
+from engine import JobRecord
+from engine.base.events import Event, Finished, StageFinished
+from engine.wire.devices import PERF_LOOK, Listing
 from rknntui.app import Workbench
+from rknntui.bridge import Bridge
 from rknntui.demo import demo_folder
+from rknntui.session.job_view_model import JobView
+from tests.tui.board_answers import ran
 from tests.tui.conftest import screen_text, until
+from tests.tui.flow import model_view
+from tests.tui.test_bench import READY, Answers, Watches, answers, perf_look, watches
+
+__all__ = ["answers", "watches"]
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 EXPECTED = Path(__file__).parent / "snapshots"
 PLACE = Path("/tmp/rknntui-snapshots")
 """A fixed folder: paths are on the screens, and cut to its width."""
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+at_sizes = pytest.mark.parametrize(
+    "size",
+    [SIZES[0], *(pytest.param(size, marks=pytest.mark.long) for size in SIZES[1:])],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
 
 
 @pytest.fixture
@@ -44,9 +65,52 @@ def recipe() -> Iterator[Path]:
         shutil.rmtree(PLACE, ignore_errors=True)
 
 
+@pytest.fixture
+def same_times(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Jobs of the history started on one day, and whatever runs takes 0.6 s."""
+    first: list[float] = []
+    record_of, apply = engine.jobs.history.record_of, JobView.apply
+
+    def dated(folder: Path) -> JobRecord | None:
+        record = record_of(folder)
+        if record is None:
+            return None
+        first.append(record.started)
+        at = 1_700_000_000 + 60 * sorted(set(first)).index(record.started)
+        return replace(record, started=at, finished=None if record.finished is None else at + 0.6)
+
+    def timed(view: JobView, event: Event) -> None:
+        if isinstance(event, Finished | StageFinished):
+            event = replace(event, seconds=0.6)
+        apply(view, event)
+
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        patch.setattr(engine.jobs.history, "record_of", dated)
+        patch.setattr(JobView, "apply", timed)
+        patch.setattr(Workbench, "notify", lambda *_args, **_more: None)  # they come and go
+        yield
+    time.tzset()
+
+
+@pytest.fixture
+def one_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The boards of this machine are left alone."""
+    call = Bridge.call
+
+    async def answered(bridge: Bridge, method: Any, params: Any) -> Any:
+        if method.name == "devices.list":
+            return Listing((READY,))
+        return await call(bridge, method, params)
+
+    monkeypatch.setattr(Bridge, "call", answered)
+
+
 def seen(app: Workbench) -> str:
-    """The screen as text; trailing blanks do not count."""
-    return "\n".join(line.rstrip() for line in screen_text(app).splitlines()) + "\n"
+    """The screen as text; trailing blanks and keys of the cache do not count."""
+    text = re.sub(r"\b[0-9a-f]{16}\b", "0" * 16, screen_text(app))
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
 async def holds(pilot: Pilot[None], name: str) -> None:
@@ -56,7 +120,7 @@ async def holds(pilot: Pilot[None], name: str) -> None:
     width, height = app.size
     path = EXPECTED / f"{name}-{width}x{height}.txt"
     if os.environ.get("RKNNTUI_SNAPSHOTS") == "write":
-        await pilot.pause(2)
+        await pilot.pause(1)
         path.write_text(seen(app), encoding="utf-8")
     expected = path.read_text(encoding="utf-8")
     for _ in range(100):
@@ -66,30 +130,114 @@ async def holds(pilot: Pilot[None], name: str) -> None:
     assert seen(app) == expected
 
 
-@pytest.mark.parametrize(
-    "size",
-    [*SIZES[:2], pytest.param(SIZES[2], marks=pytest.mark.long)],
-    ids=lambda size: f"{size[0]}x{size[1]}",
-)
-async def test_screens(recipe: Path, size: tuple[int, int]) -> None:
+@at_sizes
+@pytest.mark.usefixtures("warm", "same_times", "one_board")
+async def test_a_model_before_its_build(recipe: Path, size: tuple[int, int]) -> None:
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
-        await until(pilot, lambda: "Operators" in screen_text(app), "its details")
-        await holds(pilot, "model")
+        await until(pilot, lambda: app.session.model is not None, "the model")
+        await until(pilot, lambda: app.session.dataset is not None, "its samples")
+        await until(pilot, lambda: app.session.estimates is not None, "its estimates")
+        await pilot.press("0")
+        await holds(pilot, "overview-model")
         await pilot.press("question_mark")
         await holds(pilot, "help")
+        await pilot.press("escape", "ctrl+p")
+        await holds(pilot, "palette")
+        await pilot.press("escape", "t")
+        await holds(pilot, "target")
+        await pilot.press("escape", "1")
+        await until(pilot, lambda: "Operators" in screen_text(app), "its details")
+        await holds(pilot, "model")
+        await pilot.press("down", "down", "down", "enter")
+        await until(pilot, lambda: "▶" in screen_text(app), "the walk")
+        await holds(pilot, "model-walk")
         await pilot.press("escape", "2")
         await until(pilot, lambda: "default: none" in screen_text(app), "the option's help")
-        if size[0] > 80:  # narrow screens have no room for findings
-            await until(pilot, lambda: "opset 17" in screen_text(app), "what the engine found")
-        await holds(pilot, "configure")
-        await pilot.press("3")
+        await holds(pilot, "recipe")
+        await pilot.press("v")
         await until(pilot, lambda: "expected" in screen_text(app), "the preview")
-        await holds(pilot, "dataset")
-        await pilot.press("3", "D")
+        await holds(pilot, "recipe-data")
+        await pilot.press("3")
+        await until(pilot, lambda: "b builds" in screen_text(app), "Layers")
+        await holds(pilot, "layers-nothing")
+        await pilot.press("D")
         await until(pilot, lambda: "r runs the first step" in screen_text(app), "the guide")
         await holds(pilot, "guide")
-        await pilot.press("escape")
-        await until(pilot, lambda: "b builds" in screen_text(app), "Layers")
-        await holds(pilot, "layers")
+        await pilot.press("7")
+        await holds(pilot, "builds-nothing")
+
+
+@at_sizes
+@pytest.mark.usefixtures("same_times", "one_board")
+async def test_a_finished_build(recipe: Path, size: tuple[int, int]) -> None:
+    with recipe.open("a", encoding="utf-8") as file:
+        file.write("target: {target_platform: rk3588}\n")
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.session.dataset is not None, "its samples")
+        await pilot.press("0", "b")
+        layers = app.session.layers
+        for source in ("choice", "proposed", "estimated"):
+            await until(pilot, lambda source=source: layers.of(source), source)
+        themes = ("ansi", "high-contrast", app.theme) if size == SIZES[0] else (app.theme,)
+        await pilot.press("0")
+        for theme in themes:  # no state is told by its colour alone
+            assert app.use_theme(theme)
+            await holds(pilot, "overview-built")
+        await pilot.press("3", "r")
+        await until(pilot, lambda: layers.of("error"), "errors of layers")
+        await until(pilot, lambda: app.session.running is None, "they are all there")
+        for theme in themes:
+            assert app.use_theme(theme)
+            await holds(pilot, "layers-quality")
+        await pilot.press("d")
+        await until(pilot, lambda: "integer range" in screen_text(app), "histograms")
+        await holds(pilot, "layers-detail")
+        await pilot.press("escape", "v")
+        await holds(pilot, "layers-cost")
+        await pilot.press("f")
+        await until(pilot, lambda: len(app.screen_stack) == 2, "the form")
+        await holds(pilot, "layers-search")
+        await pilot.press("escape", "space", "b")
+        await until(pilot, lambda: app.session.running is not None, "the next build")
+        await until(pilot, lambda: app.session.running is None, "it is built")
+        await pilot.press("7")
+        await until(pilot, lambda: len(app.workspace.builds.records) == 2, "two builds")
+        await holds(pilot, "builds")
+        await pilot.press("equals_sign")
+        await until(pilot, lambda: "Outputs, dB (simulated)" in screen_text(app), "the comparison")
+        await holds(pilot, "builds-comparison")
+
+
+@at_sizes
+@pytest.mark.usefixtures("no_engine", "same_times")
+async def test_nothing_is_open(answers: Answers, size: tuple[int, int]) -> None:
+    answers.listing = Listing(())
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=size) as pilot:
+        await holds(pilot, "overview-nothing")
+        await pilot.press("5")
+        await until(pilot, lambda: "No board was found" in screen_text(app), "the empty list")
+        await holds(pilot, "bench-nothing")
+
+
+@at_sizes
+@pytest.mark.usefixtures("no_engine", "same_times")
+async def test_a_board_runs_the_model(
+    answers: Answers, watches: Watches, size: tuple[int, int]
+) -> None:
+    answers.listing = Listing((READY,))
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("5")
+        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
+        app.session.model_opened(model_view("m.onnx", recipe={"model": "m.onnx"}), "r.yaml")
+        await pilot.press("r")
+        await until(pilot, lambda: len(watches.jobs) == 2, "a run and a watch")
+        for job in watches.jobs:
+            if job.method == "devices.perf":
+                job.apply(PERF_LOOK.event(perf_look(10.0, 191.4, layers=ran().layers)))
+                app.session.job_changed(job)
+        await until(pilot, lambda: "191.4" in screen_text(app), "its figures")
+        await holds(pilot, "bench-run")

@@ -66,7 +66,7 @@ class Builds(TableWorkspace):
     Builds {
         & #variants, & #jobs-view, & #front { display: none; }
         & #lists { height: 1fr; }
-        & #lists RecordView { height: 2fr; border-bottom: hkey $panel; }
+        & #lists RecordView { height: 2fr; border-bottom: solid $panel; }
     }
     """
 

@@ -109,9 +109,11 @@ def first_lines(session: Session, name: str) -> list[str]:
             if key in REGISTRY.keys_of(action.id)]  # fmt: skip
     keys = " · ".join(f"{key_text(action.id)} {action.label}" for action in main)
     step = next_step(session)
-    does = f"{step.does} ({key_text(step.action)})" if step.action in REGISTRY else step.text
+    to_do = f"{step.name}: {step.text}"
+    if step.action in REGISTRY:
+        to_do = f"{step.does} ({key_text(step.action)})"
     about, _ = found_by().get(name, ("", ""))
-    return [about, keys, f"Next: {'' if step.name in does else f'{step.name}: '}{does}."]
+    return [about, keys, f"Next: {to_do}."]
 
 
 def _lines(

@@ -195,6 +195,13 @@ def cut_end(text: str, width: int) -> str:
     return fit(text, width)
 
 
+def cut_begin(text: str, width: int) -> str:
+    """A layer in so many cells: names of a network differ at the end."""
+    while cell_len(text) > width:
+        text = f"…{text.removeprefix('…')[1:]}"
+    return fit(text, width)
+
+
 # -- samples beside a model ------------------------------------------------------------------------
 
 

@@ -188,8 +188,8 @@ class Overview(Workspace):
     def compose(self) -> ComposeResult:
         yield StepRows()
         with Container(id="panels"):
-            yield Panel(id="promote")
-            yield Panel(id="time")
+            yield Panel(id="promote", cut=words.cut_begin)
+            yield Panel(id="time", cut=words.cut_begin)
             yield Panel(id="findings", cut=words.cut_end)
             yield Panel(id="builds")
 
