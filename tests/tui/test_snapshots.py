@@ -68,15 +68,16 @@ def recipe() -> Iterator[Path]:
 @pytest.fixture
 def same_times(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Jobs of the history started on one day, and whatever runs takes 0.6 s."""
-    first: list[float] = []
+    seen_of: dict[str, set[float]] = {}  # jobs of the background come between
     record_of, apply = engine.jobs.history.record_of, JobView.apply
 
     def dated(folder: Path) -> JobRecord | None:
         record = record_of(folder)
         if record is None:
             return None
-        first.append(record.started)
-        at = 1_700_000_000 + 60 * sorted(set(first)).index(record.started)
+        starts = seen_of.setdefault(record.method, set())
+        starts.add(record.started)
+        at = 1_700_000_000 + 60 * sorted(starts).index(record.started)
         return replace(record, started=at, finished=None if record.finished is None else at + 0.6)
 
     def timed(view: JobView, event: Event) -> None:
