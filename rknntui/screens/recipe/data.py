@@ -201,7 +201,8 @@ class SamplePreview(Vertical):
 
     def on_resize(self) -> None:
         """A picture of the new size."""
-        self.call_after_refresh(self.follow, self._sample)
+        # the sample of then: another may come before
+        self.call_after_refresh(lambda: self.follow(self._sample))
 
     def _ask(self, sample: SampleRow) -> None:
         place = self.query_ancestor(Workspace)
