@@ -212,7 +212,8 @@ def _chips(report: BuildReport) -> str:
 
 
 def _front_chart(report: BuildReport) -> str:
-    return front_chart(report.front, str(report.recipe.get("target_platform")), "this")
+    chip = report.recipe.get("target_platform")
+    return front_chart(report.front, str(chip or "no chip"), "this")
 
 
 CHARTS: dict[str, Callable[[BuildReport], str]] = {

@@ -286,14 +286,17 @@ def front_chart(points: Sequence[Priced], chip: str, chosen: str = "") -> str:
     parts.append(f'<path d="M{line[0][0]} {line[0][1]}{steps}" fill="none" stroke="#3f8f6b"/>')
     for point in points:
         x, y = place(point[0], point[1].lowest)
-        fill = "#3f8f6b" if point in best else "#7a7a7a"
-        size, edge = (6, "#222222") if point[1].id == chosen else (4, "none")
+        edge = "#3f8f6b" if point in best else "#7a7a7a"
+        fill, size = ("#ffffff" if point[1].variant else edge), 4
+        if point[1].id == chosen:
+            edge, size = "#222222", 6
         said = f"{point[1].name}: {sqnr_text(point[1].lowest)}, {MILLISECONDS.text(point[0])} ms"
         parts.append(
             f'<circle cx="{x}" cy="{y}" r="{size}" fill="{fill}" stroke="{edge}">'
             f"<title>{escape(_short(said, 200))}</title></circle>"
         )
-    said = "ms from left to right, dB upwards; green: nothing as fast is better; ringed: this build"
+    said = "ms to the right, dB upwards; on the line: nothing as fast is better"
+    said += "; hollow: a variant; ringed: this build"
     parts.append(_text(60, base + 30, said))
     return _svg(title, parts, base + 44)
 

@@ -275,7 +275,7 @@ class Axis:
         """From a little below the least to a little above the greatest."""
         known = [math.log10(value) if log else value for value in values]
         low, high = min(known), max(known)
-        least = 0.1 if log else max(0.02 * abs(high), 0.01)
+        least = 0.1 if log else 0.02 * abs(high) or 1.0
         room = max(least, (high - low) * 0.06)
         return cls(low - room, high + room, cells, log)
 

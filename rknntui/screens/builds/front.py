@@ -118,7 +118,9 @@ class FrontChart(Chart):
         equal = max(finite, default=0.0) + _ABOVE_DB
         best = front(self._points)
         spots, top = [], ""
-        for point in sorted(self._points, key=lambda p: (p[1].id == self._chosen, p in best)):
+        for point in sorted(
+            self._points, key=lambda p: (p[1].id == self._chosen, not p[1].variant)
+        ):
             time, one = point
             sign, style = ("■", "good") if point in best else ("•", "")
             if one.variant:
