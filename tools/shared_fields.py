@@ -27,6 +27,9 @@ ALLOWED: dict[str, str] = {
         "quantization as our arrays, a vendor's two files, its slots and our table have it: the "
         "same words over checked values, texts, offsets and plain numbers"
     ),
+    "MeasuredPoint PerfLook": (
+        "a point of a run when it is over, and a look at it while it runs: the last has no interval"
+    ),
     "VendorModel ModelFacts": (
         "a model of a vendor's file, and what decides whether a board can run it"
     ),
