@@ -302,7 +302,9 @@ def _compile(session: Session) -> Step:
         return Step("compile", "done", "", f"{sanitize(name, 60)}, chosen", *compile_)
     if chip and session.toolkits is not None and toolkit_of(session) is None:
         return _export(session, f"no toolkit for {chip} here", ready)
-    return Step("compile", ready, "", f"not for {chip}" if chip else "needs a chip", *compile_)
+    return Step(
+        "compile", ready, "", f"not compiled for {chip} yet" if chip else "needs a chip", *compile_
+    )
 
 
 def _export(session: Session, why: str, ready: State) -> Step:

@@ -21,8 +21,11 @@ from rknntui.keys.actions import REGISTRY
 from rknntui.keys.keymap import conflicts, indistinct
 from rknntui.screens.bench.panes import BenchViews
 from rknntui.screens.chips.panes import ChipViews
+from rknntui.screens.dialogs.help import first_lines
 from rknntui.screens.result.panes import Results
 from rknntui.session import kept
+from rknntui.session.state import Session
+from rknntui.session.steps import Step
 from rknntui.workspaces import WORKSPACES, keys_of, load, load_all
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
@@ -141,6 +144,13 @@ async def test_help_names_the_keys_of_the_focus() -> None:
         await pilot.press("escape", keys_of("builds")[0], "f1")
         await settle(pilot)
         assert "Help: Builds" in screen_text(app)
+
+
+def test_help_names_a_next_step_whose_action_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step("compile", "possible", "", "", "overview.compile", "compile for rk3588")
+    monkeypatch.setattr("rknntui.screens.dialogs.help.next_step", lambda session: step)
+    said = first_lines(Session(lambda message: None), "chips")[-1]
+    assert said == "Next: compile for rk3588 (0, Enter)."
 
 
 @pytest.mark.usefixtures("no_engine")

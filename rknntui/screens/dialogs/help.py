@@ -109,9 +109,11 @@ def first_lines(session: Session, name: str) -> list[str]:
             if key in REGISTRY.keys_of(action.id)]  # fmt: skip
     keys = " · ".join(f"{key_text(action.id)} {action.label}" for action in main)
     step = next_step(session)
-    to_do = f"{step.name}: {step.text}"
+    to_do = f"{step.name}: {step.does or step.text}"
     if step.action in REGISTRY:
-        to_do = f"{step.does} ({key_text(step.action)})"
+        own = REGISTRY.keys_of(step.action)
+        key = key_text(step.action) if own else f"{key_text('go.overview')}, Enter"
+        to_do = f"{step.does or step.text} ({key})"
     about, _ = found_by().get(name, ("", ""))
     return [about, keys, f"Next: {to_do}."]
 
