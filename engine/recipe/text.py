@@ -120,6 +120,9 @@ def parse_recipe(content: bytes | str) -> tuple[dict[str, Value], tuple[Problem,
         at = text.splitlines()[mark.line : mark.line + 1] if mark else []
         if "start any token" in what and "".join(at).lstrip(" ").startswith("\t"):
             what = "a tab indents it, where YAML wants spaces"
+        row = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
+        if "\t" in row[: len(row) - len(row.lstrip())]:
+            what = "a tab cannot indent a line; use spaces"
         return {}, (Problem("", mark.line + 1 if mark else 0, f"It is not valid YAML: {what}."),)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         return {}, (Problem("", 0, f"It is not valid YAML: {sanitize(str(error), 200)}."),)

@@ -435,3 +435,8 @@ def test_options_that_contradict_each_other(values: dict[str, Any], option: str)
     assert list(recipe_problems(values)) == [option]
     with pytest.raises(RecipeError, match=option):
         Recipe.from_values(values)
+
+
+def test_a_tab_is_named_where_it_indents() -> None:
+    _, problems = parse_recipe("version: 1\nsource:\n\tmodel: x.onnx\n")
+    assert [(one.line, "tab" in one.message) for one in problems] == [(3, True)]
