@@ -341,6 +341,8 @@ async def test_a_what_if_is_the_way_out_of_a_model_without_sizes(
 async def test_the_engine_s_own_answers_fill_every_view(app: Workbench) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
+        app.session.set_value("target_platform", "rk3588")
+        await until(pilot, lambda: workspace.chip == "rk3588", "the target is looked at")
         figures = [row["fps"] for row in workspace.views.chips.table.records]
         assert len(figures) == 15
         assert sum(figure is not None for figure in figures) >= 14
