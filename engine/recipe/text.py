@@ -117,9 +117,6 @@ def parse_recipe(content: bytes | str) -> tuple[dict[str, Value], tuple[Problem,
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = sanitize(" ".join(p for p in (error.context, error.problem) if p), 200)
-        at = text.splitlines()[mark.line : mark.line + 1] if mark else []
-        if "start any token" in what and "".join(at).lstrip(" ").startswith("\t"):
-            what = "a tab indents it, where YAML wants spaces"
         row = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         if "\t" in row[: len(row) - len(row.lstrip())]:
             what = "a tab cannot indent a line; use spaces"
