@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -165,7 +165,8 @@ async def find_results(session: Session, built: Values | None = None) -> None:
         recipe = session.built or built or session.recipe
         fitting = (r for r in records if r.method == method and r.state == "done")
         whole = (r for r in fitting if method != "hybrid.propose" or r.params.get("gains"))
-        record = next((r for r in whole if _is_of(r.params, recipe)), None)
+        apart = ("target_platform",) if method == "compile" else ()  # it has chips of its own
+        record = next((r for r in whole if _is_of(r.params, recipe, apart)), None)
         if record is None:
             continue
         with contextlib.suppress(EngineError):  # removed from the history meanwhile, or damaged
@@ -176,12 +177,12 @@ async def find_results(session: Session, built: Values | None = None) -> None:
                 session.result_found(JobView.of_record(record, events), outcome)
 
 
-def _is_of(params: Mapping[str, object], recipe: Values) -> bool:
-    """Whether a job was about a recipe; what a comparison varied does not count."""
+def _is_of(params: Mapping[str, object], recipe: Values, apart: Sequence[str] = ()) -> bool:
+    """Whether a job was about a recipe; what a comparison varied, and ``apart``, do not count."""
     asked, axes = params.get("recipe"), params.get("axes")
     if not isinstance(asked, dict):
         return False
-    varied = axes if isinstance(axes, dict) else {}
+    varied = {*apart, *(axes if isinstance(axes, dict) else ())}
     return all(asked.get(n) == recipe.get(n) for n in {*asked, *recipe} if n not in varied)
 
 

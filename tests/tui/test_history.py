@@ -19,6 +19,7 @@ from rknntui.bridge import Bridge
 from rknntui.demo import demo_recipe, demo_test_samples
 from rknntui.screens.layers.workspace import Layers
 from rknntui.session.job_view_model import JobView
+from rknntui.session.open_flow import _is_of
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
@@ -54,6 +55,13 @@ async def ran(worker: Worker, method: str, params: dict[str, Any]) -> None:
     """Run a job as the command line does."""
     job = await worker.submit(method, params)
     await job.result()
+
+
+async def test_what_was_compiled_for_a_chip_is_found_whatever_the_target_is_now() -> None:
+    params = {"recipe": {"model": "/a.onnx", "target_platform": "rk3588"}, "chips": ["rk3588"]}
+    assert not _is_of(params, {"model": "/a.onnx"})
+    assert _is_of(params, {"model": "/a.onnx"}, ("target_platform",))
+    assert not _is_of(params, {"model": "/b.onnx"}, ("target_platform",))
 
 
 @pytest.mark.long
