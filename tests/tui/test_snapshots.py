@@ -184,13 +184,13 @@ async def test_a_finished_build(recipe: Path, size: tuple[int, int]) -> None:
         themes = ("ansi", "high-contrast", app.theme) if size == SIZES[0] else (app.theme,)
         await pilot.press("0")
         for theme in themes:  # no state is told by its colour alone
-            assert app.use_theme(theme)
+            assert app.theming.use(theme)
             await holds(pilot, "overview-built")
         await pilot.press("3", "r")
         await until(pilot, lambda: layers.of("error"), "errors of layers")
         await until(pilot, lambda: app.session.running is None, "they are all there")
         for theme in themes:
-            assert app.use_theme(theme)
+            assert app.theming.use(theme)
             await holds(pilot, "layers-quality")
         await pilot.press("d")
         await until(pilot, lambda: "integer range" in screen_text(app), "histograms")
