@@ -108,16 +108,17 @@ async def test_entering_a_workspace_sends_each_cell_once(demo: Path, tmp_path: P
     async with app.run_test(size=(width, height)) as pilot:
         shown(pilot)
         await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
-        await pilot.press("4", "b")
+        await pilot.press("b")
         await until(pilot, lambda: app.session.summary is not None, "a build")
         for visit in range(2):
-            for key in "12356781":
+            for key in "0123567":
                 await settle(pilot)
                 before = app.sent.count
                 await pilot.press(key)
                 await settle(pilot)
                 await settle(pilot)
-                limit = 1.0 if visit else 2.0  # a first visit has no answers at its first paint
+                # a first visit has no answers at its first paint; Recipe asks for its sample again
+                limit = 1.2 if visit else 2.0
                 sent = (app.sent.count - before) / (width * height)
                 assert sent <= limit, f"{key}: {sent:.2f} screens"
         await settle(pilot)
