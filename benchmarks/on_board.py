@@ -140,8 +140,8 @@ def measure(python: str = sys.executable) -> list[Taken]:
         ("build", ["build", MODEL, "--dataset", DEMO / "dataset.txt", "-o", out], _command),
         ("simulate", ["simulate", out, "--input", picture], _command),
         ("doctor", ["doctor"], _command),
-        ("workbench, first paint", [], _workbench("RKNN TUI")),
-        ("workbench, graph of the model", [MODEL], _workbench("GlobalAveragePool")),
+        ("workbench, first paint", [], _workbench("Overview")),
+        ("workbench, the model open", [MODEL], _workbench("32 nodes")),
     ]
     rows = []
     try:
