@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 15.0
 """Starting again within so long is a yes to what was asked."""
+
+_SILENT_SECONDS = 0.5
+"""A check that takes longer is told: it may wait for one of many samples."""
 
 
 class Starting:
@@ -89,7 +93,10 @@ class Starting:
             app.post_message(GoToOption(min(typed)))
             return
         recipe = dict(session.recipe)
-        answer = await app.bridge.call(VALIDATE, OfRecipe(recipe))
+        asked = asyncio.ensure_future(app.bridge.call(VALIDATE, OfRecipe(recipe)))
+        if not (await asyncio.wait({asked}, timeout=_SILENT_SECONDS))[0]:
+            app.notify("The recipe is being checked; then the build starts.")
+        answer = await asked
         problems = {problem.option: problem.message for problem in answer.problems}
         session.set_problems(problems, answer.findings, answer.yaml)
         if problems:
