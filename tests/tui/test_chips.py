@@ -373,7 +373,9 @@ async def test_which_chips_run_a_yolov8n_at_25_frames_and_what_the_others_need_i
             return {str(row["chip"]): row for row in table.records}
 
         wanted = ("rk3566", "rk3588", "rv1106")
-        await until(pilot, lambda: rows()["rv1106"].get("way"), "what rv1106 needs")
+        await until(
+            pilot, lambda: rows()["rv1106"].get("way") not in (None, "", "…"), "what rv1106 needs"
+        )
         assert [rows()[name]["reaches"] for name in wanted] == ["yes", "yes", "maybe"]
         assert str(rows()["rv1106"]["way"]).startswith("input ")
         assert float(str(rows()["rv1106"]["then"])) > 25
