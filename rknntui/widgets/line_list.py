@@ -55,6 +55,9 @@ class Rows(Painted, ScrollView, can_focus=True):
     head: int = 0
     """Lines at the top that do not scroll, drawn by ``head_line``."""
 
+    _height: int = 0
+    """Rows that there was room for before a resize."""
+
     class Highlighted(Message):
         """The cursor is on another row."""
 
@@ -149,6 +152,12 @@ class Rows(Painted, ScrollView, can_focus=True):
         self.refresh_row(old)
         self.refresh_row(new)
         self.post_message(self.Highlighted(self, new))
+
+    def on_resize(self) -> None:
+        """Keep the row under the cursor in view where it was; a reader who scrolled away stays."""
+        before, self._height = self._height, self.scrollable_content_region.height - self.head
+        if self.SHOW_CURSOR and (before < 1 or 0 <= self.cursor - self.scroll_offset.y < before):
+            self.reveal(self.cursor)
 
     def reveal(self, index: int) -> None:
         """Scroll so that the row is visible."""

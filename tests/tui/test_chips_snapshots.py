@@ -66,8 +66,6 @@ async def test_what_is_made(
         await pilot.press("G", "k", "space", "space")
         answers.open.clear()
         await pilot.press("r", "enter")
-        await until(pilot, lambda: "Compile for" in screen_text(app), "the log")
-        await pilot.press("k", "j")  # the log took lines: the cursor is to be seen
         await until(pilot, lambda: "▶ 30%" in screen_text(app), "how far it is")
         await holds(pilot, "chips-compiling")
         answers.open.set()

@@ -66,6 +66,23 @@ async def test_lines_that_change_while_hidden_are_all_painted_anew(
         assert asked == [()], "what was painted before would stand when it is shown"
 
 
+@pytest.mark.parametrize("scrolled", [False, True], ids=["cursor seen", "scrolled away"])
+async def test_the_row_under_the_cursor_stays_in_view_when_a_pane_shrinks(scrolled: bool) -> None:
+    rows = TextRows()
+    rows.set_lines([[(f"row {at}", "")] for at in range(30)])
+    async with Host(rows).run_test(size=(40, 20)) as pilot:
+        rows.cursor = 15
+        await pilot.pause()
+        if scrolled:
+            rows.cursor = 29
+            rows.scroll_to(y=0, animate=False, force=True)
+            await pilot.pause()
+        await pilot.resize_terminal(40, 8)
+        await pilot.pause()
+        seen = rows.scroll_offset.y <= rows.cursor < rows.scroll_offset.y + 8
+        assert seen is not scrolled, "a reader who scrolled away is not brought back"
+
+
 async def test_a_table_sorts_numbers_as_numbers_and_nothing_last() -> None:
     made = table()
     async with Host(made).run_test():
