@@ -20,6 +20,7 @@ from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.record_view import as_file
 from rknntui.widgets.strips import cells, fit
 from rknntui.widgets.table import Table
+from tests.tui.conftest import until
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,7 @@ async def test_the_row_under_the_cursor_stays_in_view_when_a_pane_shrinks(scroll
             rows.scroll_to(y=0, animate=False, force=True)
             await pilot.pause()
         await pilot.resize_terminal(40, 8)
+        await until(pilot, lambda: rows._height == 8, "the resize")
         await pilot.pause()
         seen = rows.scroll_offset.y <= rows.cursor < rows.scroll_offset.y + 8
         assert seen is not scrolled, "a reader who scrolled away is not brought back"
