@@ -64,6 +64,7 @@ class Background:
             if need is None:
                 return
             step, key, question = need
+            self._known.pop(step, None)  # a question that is cut short leaves a part of its answer
             self._session.known(step, "")
             why: str | None = None
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from dataclasses import replace
@@ -15,6 +16,7 @@ from engine.wire.build import BuildSummary
 from engine.wire.devices import Device, Listing
 from rknntui.app import Workbench
 from rknntui.demo import demo_folder, demo_recipe
+from rknntui.session.background import Background
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from rknntui.session.steps import SIGNS, next_step, steps
@@ -85,6 +87,34 @@ def test_a_problem_of_the_recipe_comes_before_everything_else() -> None:
     session.set_problems({"inputs": "is needed"}, ())
     config = next(step for step in steps(session) if step.name == "config")
     assert (config.sign, config.figure, config.action) == ("✗", "1", "overview.problem")
+
+
+async def test_an_answer_that_was_cut_short_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rknntui.session.background.REST", 0.0)
+    background = Background(Session(lambda message: None), None)  # type: ignore[arg-type]
+    recipe, asked = "first", list[str]()
+
+    async def question() -> None:
+        asked.append(recipe)
+        if recipe == "second":
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(background, "_needs", lambda: iter([("estimate", recipe, question)]))
+    await background.work()
+    await background.work()
+    assert asked == ["first"], "what is known is not asked for again"
+    recipe = "second"
+    task = asyncio.ensure_future(background.work())
+    while asked[-1] != "second":
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    recipe = "first"  # as after an undo: some figures are those of the second now
+    await background.work()
+    assert asked == ["first", "second", "first"]
 
 
 def test_a_board_by_ssh_is_possible_until_it_told_its_chip() -> None:
