@@ -94,11 +94,12 @@ async def test_an_answer_that_was_cut_short_is_asked_for_again(
 ) -> None:
     monkeypatch.setattr("rknntui.session.background.REST", 0.0)
     background = Background(Session(lambda message: None), None)  # type: ignore[arg-type]
-    recipe, asked = "first", list[str]()
+    recipe, asked, begun = "first", list[str](), asyncio.Event()
 
     async def question() -> None:
         asked.append(recipe)
         if recipe == "second":
+            begun.set()
             await asyncio.Event().wait()
 
     monkeypatch.setattr(background, "_needs", lambda: iter([("estimate", recipe, question)]))
@@ -107,8 +108,7 @@ async def test_an_answer_that_was_cut_short_is_asked_for_again(
     assert asked == ["first"], "what is known is not asked for again"
     recipe = "second"
     task = asyncio.ensure_future(background.work())
-    while asked[-1] != "second":
-        await asyncio.sleep(0)
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
