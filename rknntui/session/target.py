@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from engine import sanitize
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from engine.wire.vendor import ToolkitEnvironment
     from rknntui.session.state import Session
 
@@ -114,10 +116,20 @@ def _compiled(session: Session) -> Mismatch | None:
         short = f"{name} is for {own}, not {chip}"
         return Mismatch("compiled", f"{short}.", short, *again, BOARD_JOBS)
     last = session.last_of(COMPILE)
-    if own and last is not None and session.built is not None and last[0].recipe != session.built:
+    if (
+        own
+        and last is not None
+        and session.built
+        and _quantized(last[0].recipe) != _quantized(session.built)
+    ):
         short = f"{name} is older than the build"
         return Mismatch("compiled", f"{short}.", short, *again, BOARD_JOBS)
     return None
+
+
+def _quantized(recipe: Mapping[str, object] | None) -> dict[str, object]:
+    """A recipe without its chip: a compilation has chips of its own."""
+    return {name: value for name, value in (recipe or {}).items() if name != "target_platform"}
 
 
 def _toolkit(session: Session) -> Mismatch | None:

@@ -10,12 +10,15 @@ import pytest
 
 from engine.wire.board import BOARD_RUN, BoardFacts
 from engine.wire.build import BUILD, BuildParams
+from engine.wire.compile import COMPILE, CompiledModels
 from rknntui.app import Workbench
 from rknntui.keys.actions import REGISTRY
+from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from rknntui.session.target import generation_of, mismatches
 from rknntui.widgets.header_footer import Tab, _tab_form, step_tabs
 from rknntui.workspaces import WORKSPACES
+from tests.tui.compile_answers import compiled
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import model_view
 
@@ -40,6 +43,22 @@ def test_a_board_of_another_chip_is_a_mismatch_that_stops_work() -> None:
     assert "of generation 2, not 1" in mismatches(session)[0].what
     session.set_value("target_platform", "rv1106")
     assert mismatches(session) == ()
+
+
+def test_a_compiled_file_is_for_its_chip_and_its_build() -> None:
+    session = _session()
+    built: dict[str, object] = {"model": "/m/net.onnx"}  # the chip was chosen after the build
+    job = JobView("c", COMPILE.name, "compile", 0.0, {"recipe": dict(session.recipe)}, "done")
+    made = compiled("rk3588", path="/m/net.rknn")
+    session.built = built
+    session.last[COMPILE.name] = (job, CompiledModels(chips=(made,)))
+    session.choose_compiled("/m/net.rknn")
+    kinds = [one.kind for one in mismatches(session)]
+    assert "compiled" not in kinds, "a chip of its own makes a compilation no older"
+    session.built = {**built, "mean_values": [[1.0]]}
+    assert "net.rknn is older than the build" in [one.short for one in mismatches(session)]
+    session.set_value("target_platform", "rv1106")
+    assert "net.rknn is for rk3588, not rv1106" in [one.short for one in mismatches(session)]
 
 
 def test_the_chips_of_boards_are_kept_for_the_next_start() -> None:
