@@ -51,7 +51,7 @@ def test_a_compiled_file_is_for_its_chip_and_its_build() -> None:
     job = JobView("c", COMPILE.name, "compile", 0.0, {"recipe": dict(session.recipe)}, "done")
     made = compiled("rk3588", path="/m/net.rknn")
     session.built = built
-    session.last[COMPILE.name] = (job, CompiledModels(chips=(made,)))
+    session.last[COMPILE.name] = (job, CompiledModels(model="net", chips=(made,)))
     session.choose_compiled("/m/net.rknn")
     kinds = [one.kind for one in mismatches(session)]
     assert "compiled" not in kinds, "a chip of its own makes a compilation no older"
