@@ -64,12 +64,6 @@ class History:
 
     # -- drafts ------------------------------------------------------------------------------------
 
-    def claim(self, file: str | None) -> str:
-        """Take the open file; who else has it, told once, else empty."""
-        before = self.drafts.other
-        other = self.drafts.claim(file)
-        return "" if other == before else other
-
     def leave(
         self, file: str | None, recipe: Values, path: str | None, built: Values | None
     ) -> None:

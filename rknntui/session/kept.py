@@ -76,9 +76,9 @@ class Drafts:
         self.other = ""
 
     def claim(self, path: str | None) -> str:
-        """Take a file as the open one (None: none is); who else has it, empty for nobody."""
+        """Take a file as the open one (None: none is); who else has it, told once, else empty."""
         if self._folder is None or path == (self._claimed or None):
-            return self.other
+            return ""
         if self._lock is not None:
             os.close(self._lock)
         self._lock, self._claimed, self.other = None, path or "", ""

@@ -230,7 +230,7 @@ class Session:
 
     def claim(self) -> str:
         """Take the open file; who else has it, told once, else empty."""
-        return self.history.claim(self._file)
+        return self.history.drafts.claim(self._file)
 
     def leave(self) -> None:
         """Keep an unsaved recipe before another one takes its place."""

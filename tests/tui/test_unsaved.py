@@ -218,6 +218,7 @@ async def test_two_workbenches_on_one_recipe_notice_each_other(tmp_path: Path) -
     first, second = Drafts(folder), Drafts(folder)
     assert first.claim(path) == ""
     assert f"process {os.getpid()} on " in second.claim(path)
+    assert second.claim(path) == "", "it is told once"
     first.keep(changed("batch_size"))
     second.keep(changed("dataset_count"))
     assert second.claim(None) == "", "another file is open"
@@ -228,5 +229,9 @@ async def test_two_workbenches_on_one_recipe_notice_each_other(tmp_path: Path) -
     last = Drafts(folder)
     assert last.claim(path) == "", "the first has left it"
     assert last.of(path).recipe == changed("dataset_count").recipe, "the other's draft is kept"
+    holder, both = Drafts(folder), Drafts(folder)
+    holder.claim("/another")
+    assert both.claim(path)
+    assert both.claim("/another"), "of each file, also where the same process has both"
     (folder / "not a folder").write_text("x")
     assert Drafts(folder / "not a folder").claim(path) == "", "nobody can be told"
