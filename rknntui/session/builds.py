@@ -186,6 +186,8 @@ def _score(summary: Values) -> str | None:
 
 
 def _median(summary: Values) -> float | None:
+    if summary.get("label") == "emulated":  # it stands beside measured ones
+        return None
     medians = [_number(point.get("median")) for point in _dicts(summary.get("points"))]
     return min((value / 1000 for value in medians if value is not None), default=None)
 

@@ -174,6 +174,8 @@ def test_rows_say_what_changed() -> None:
     promoted = {"quantized_layers": {"Conv_1": "float16"}, "quantized_algorithm": "mmse"}
     rows = build_rows(
         [
+            record(6, promoted, "devices.perf", label="emulated", points=[{"median": 9.0}]),
+            record(5, {}, "devices.perf", label="measured", points=[{"median": 5180.0}]),
             record(4, promoted, "evaluate", scores=scores),
             record(3, promoted, outputs=outputs, container_bytes=7),
             record(2, {"quantized_layers": dict.fromkeys("abcd", "int16")}, outputs="damaged"),
@@ -188,6 +190,7 @@ def test_rows_say_what_changed() -> None:
     assert [row.promoted for row in rows] == [1, 4, 0]
     assert (rows[0].lowest, rows[0].size, rows[0].score) == (20.5, 7, "top1 0.409")
     assert rows[1].lowest is None
+    assert [row.median_ms for row in rows] == [None, None, 5.18], "an emulated time is not measured"
 
 
 def test_the_front_joins_what_nothing_dominates() -> None:

@@ -301,8 +301,11 @@ class Overview(Workspace):
 
     def _show_builds(self) -> None:
         empty = "… reading" if "builds" in self.session.asked else "– none yet"
+        rows = self.session.builds[:_ROWS]
         title = "Builds: lowest output dB, simulated"
-        self.panel("builds").show(title, self.session.builds[:_ROWS], words.build_line, empty)
+        if any(row.median_ms is not None for row in rows):
+            title = "Builds: dB simulated, ms measured"
+        self.panel("builds").show(title, rows, words.build_line, empty)
 
     def listed_findings(self) -> Sequence[Finding]:
         panel = self.panel("findings")
