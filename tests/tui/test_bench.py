@@ -12,19 +12,11 @@ import pytest
 from engine import DeviceError, JobCancelledError, UsageError, WorkerError
 from engine.base.errors import DeviceLostError
 from engine.base.findings import Finding
-from engine.wire.board import (
-    About,
-    BoardFacts,
-    BoardState,
-    SystemMemory,
-    Temperature,
-    VersionRow,
-)
+from engine.wire.board import Temperature, VersionRow
 from engine.wire.devices import (
     EXAMINED,
     PERF_LOOK,
     Device,
-    DeviceListParams,
     ExamineParams,
     Listing,
     NamedBoard,
@@ -39,87 +31,40 @@ from engine.wire.measured import (
     RunPair,
     RunsCompared,
 )
-from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, BoardSample
+from engine.wire.monitor import NOTE, BoardNote, BoardSample
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.screens.bench.workspace import Bench
 from rknntui.session.job_view_model import JobView
-from rknntui.session.state import Session
 from rknntui.workspaces import keys_of
+from tests.tui.bench_answers import (
+    ABOUT,
+    LOCKED,
+    READY,
+    Answers,
+    Watches,
+    answers,
+    perf_look,
+    sample,
+    watches,
+)
 from tests.tui.board_answers import ran
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import choose_path, model_view
 
+__all__ = ["answers", "watches"]
+
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("no_engine")]
 
-READY = Device("adb:ready1", "adb", "ready", "The board ready1 is ready.", model="rk3588_evb")
-LOCKED = Device(
-    "adb:locked",
-    "adb",
-    "unauthorized",
-    "The board locked does not know this machine.",
-    cause="Its screen asks whether it trusts this machine.",
-    remedy="Confirm it there.",
-)
-ABOUT = About(
-    BoardFacts("adb:ready1", "emulated", "RK3588", "an EVB", "ready1", "Debian 11", "5.10", 3),
-    BoardState(
-        npu_load=(10.0, 0.0, 50.0),
-        npu_clock=1_000_000_000,
-        temperatures=(Temperature("npu-thermal", 45.2),),
-        memory=SystemMemory(8 << 30, 6 << 30),
-        missing=(("ddr_clock", "this kernel has no node for it"),),
-    ),
-    (VersionRow("driver", "0.9.8"), VersionRow("runtime", note="there is none")),
-    (Check("chip", "bad", "the model is for rk3566", "compile it for rk3588"),),
-)
 
-
-class Answers:
-    """What the worker would say; a test changes it."""
-
-    def __init__(self) -> None:
-        self.listing: Listing | Exception = Listing((LOCKED, READY))
-        self.asked: list[tuple[str, Any]] = []
-        self.of: dict[str, Any] = {"board.about": ABOUT}
-
-    def times(self, method: str) -> int:
-        return sum(name == method for name, _ in self.asked)
-
-    async def call(self, bridge: Bridge, method: Any, params: Any) -> Any:
-        self.asked.append((method.name, params))
-        answer = self.of.get(method.name)
-        if method.name == "devices.list":
-            answer = self.listing
-            if isinstance(params, DeviceListParams) and isinstance(answer, Listing):
-                if any(" " in address for address in params.ssh):
-                    raise UsageError("It is not the address of a board.")
-                named = [Device(n, "ssh", "not asked", "Not asked yet.") for n in params.ssh]
-                answer = replace(answer, devices=(*answer.devices, *named))
-        if isinstance(answer, Exception):
-            raise answer
-        if answer is None:
-            raise JobCancelledError(f"Nobody answers {method.name} in this test.")
-        return answer
-
-
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    told = Answers()
-
-    async def call(bridge: Bridge, method: Any, params: Any) -> Any:
-        return await told.call(bridge, method, params)
-
-    monkeypatch.setattr(Bridge, "call", call)
-    return told
-
-
-async def bench(pilot: Any) -> Bench:
+async def bench(pilot: Any, shown: str = "1 ready") -> Bench:
+    """Bench, with the list of boards."""
     await pilot.press(keys_of("bench")[0])
     await until(pilot, lambda: isinstance(pilot.app.workspace, Bench), "Bench")
     workspace = pilot.app.workspace
     assert isinstance(workspace, Bench)
+    await until(pilot, lambda: shown in screen_text(pilot.app), "the list")
     return workspace
 
 
@@ -128,8 +73,7 @@ async def test_boards_are_listed_with_their_state_and_its_remedy(
 ) -> None:
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await bench(pilot)
-        await until(pilot, lambda: "Boards, 1 ready · 2" in screen_text(app), "the list")
+        await bench(pilot, "Boards, 1 ready · 2")
         await pilot.press("v", "v", "v")
         await until(pilot, lambda: "Fix: Confirm it there." in screen_text(app), "the remedy")
         text = screen_text(app)
@@ -152,8 +96,7 @@ async def test_what_a_board_is_stands_below_it_with_why_something_is_missing(
     answers.listing = Listing((READY,))
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 60)) as pilot:
-        await bench(pilot)
-        await until(pilot, lambda: "ready · 1" in screen_text(app), "the list")
+        await bench(pilot, "ready · 1")
         await pilot.press("v", "v", "v")
         await until(pilot, lambda: "Debian 11" in screen_text(app), "what the board is")
         text = screen_text(app)
@@ -196,7 +139,7 @@ async def test_what_a_board_told_of_the_former_model_is_asked_again(
     monkeypatch.setattr(Bridge, "call", call)
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 60)) as pilot:
-        await bench(pilot)
+        await bench(pilot, "No board was found.")
         await pilot.press("v", "v", "v")
         app.session.model_opened(model_view("one.rknn", kind="rknn"), "one.rknn")
         answers.listing = Listing((READY,))
@@ -233,8 +176,7 @@ async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board
     monkeypatch.setattr("rknntui.screens.bench.boards.POLL_SECONDS", 0.2)
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await bench(pilot)
-        await until(pilot, lambda: "ready · 2" in screen_text(app), "the list")
+        workspace = await bench(pilot, "ready · 2")
         await pilot.press("down")
         assert workspace.device == READY
         answers.listing = Listing((Device("adb:a", "adb", "offline", "Off."), LOCKED, READY))
@@ -278,8 +220,7 @@ async def test_boards_over_ssh_are_added_kept_and_removed(
 ) -> None:
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await bench(pilot)
-        await until(pilot, lambda: "ready · 2" in screen_text(app), "the list")
+        workspace = await bench(pilot, "ready · 2")
         answers.of["devices.add"] = UsageError("It is not the address of a board.")
         await pilot.press("a", "right", "down", *"a b", "enter")
         await until(pilot, lambda: type(app.screen).__name__ == "ErrorDialog", "it is refused")
@@ -294,8 +235,7 @@ async def test_boards_over_ssh_are_added_kept_and_removed(
     assert again.session.boards.over_ssh == ("ssh:pi",)
     assert again.session.boards.chosen == "ssh:pi"
     async with again.run_test(size=SIZE) as pilot:
-        workspace = await bench(pilot)
-        await until(pilot, lambda: "ssh:pi" in screen_text(again), "it is still there")
+        workspace = await bench(pilot, "ssh:pi")
         await until(pilot, lambda: workspace.table.select_record("id", "ssh:pi"), "its row")
         answers.of["devices.remove"] = NamedBoard("ssh:pi")
         await pilot.press("delete")
@@ -307,8 +247,7 @@ async def test_of_kept_boards_only_those_that_are_refused_are_dropped(answers: A
     app = Workbench(state_kept=False)
     app.session.boards.over_ssh = ("ssh:pi", "ssh:a b", "ssh:pa", "ssh:c d")
     async with app.run_test(size=SIZE) as pilot:
-        await bench(pilot)
-        await until(pilot, lambda: "Boards, 1 ready · 4" in screen_text(app), "the list")
+        await bench(pilot, "Boards, 1 ready · 4")
         assert app.session.boards.over_ssh == ("ssh:pi", "ssh:pa")
         answers.listing = WorkerError("The worker ended.")
         await until(pilot, lambda: "✗ The worker ended." in screen_text(app), "no answer")
@@ -320,79 +259,12 @@ async def test_an_empty_list_says_what_to_do_and_the_server_is_started(answers: 
     answers.listing = Listing((), (no_server,))
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await bench(pilot)
-        await until(pilot, lambda: "No board was found." in screen_text(app), "what to do")
+        await bench(pilot, "No board was found.")
         text = screen_text(app)
         assert "a adds one" in text
         assert "There is no adb server." in text
         await pilot.press("T")
         await until(pilot, lambda: any(p.start_server for _, p in answers.asked), "it is started")
-
-
-class Watches:
-    """In the place of the worker's jobs: what was started, and what they tell."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.jobs: list[JobView] = []
-        self.params: list[Any] = []
-        self.discarded: list[str] = []
-        self.taken = asyncio.Event()
-        """Cleared by a test: the worker has not taken the jobs yet."""
-        self.taken.set()
-        self.refused: Exception | None = None
-        watches = self
-
-        async def submit(
-            bridge: Bridge, method: Any, params: Any, title: str, *, quiet: bool = False
-        ) -> JobView:
-            number = len(watches.jobs)
-            view = JobView(f"job{number}", method.name, title, 0.0, background=True, quiet=quiet)
-            watches.jobs.append(view)
-            watches.params.append(params)
-            await watches.taken.wait()
-            if watches.refused is not None:
-                raise watches.refused
-            bridge._session.job_started(view)
-            return view
-
-        def finish(bridge: Bridge, job_id: str) -> None:
-            watches.end(bridge._session, bridge._session.jobs[job_id], "done")
-
-        monkeypatch.setattr(Bridge, "submit", submit)
-        monkeypatch.setattr(Bridge, "finish", finish)
-        monkeypatch.setattr(Bridge, "discard", lambda bridge, job: self.discarded.append(job))
-
-    def end(self, session: Session, view: JobView, state: str, result: object = None) -> None:
-        view.state = state
-        session.job_ended(view, result)
-
-    def tell(self, session: Session, *pieces: BoardFacts | BoardSample) -> None:
-        for piece in pieces:
-            self.jobs[-1].apply(
-                BOARD.event(piece) if isinstance(piece, BoardFacts) else SAMPLE.event(piece)
-            )
-        session.job_changed(self.jobs[-1])
-
-
-@pytest.fixture
-def watches(monkeypatch: pytest.MonkeyPatch) -> Watches:
-    return Watches(monkeypatch)
-
-
-def sample(at: float, load: float, device: str = READY.id) -> BoardSample:
-    return BoardSample(device, at, replace(ABOUT.state, npu_load=(load, 0.0, 50.0)))
-
-
-def perf_look(at: float, fps: float, **more: Any) -> PerfLook:
-    """What a run tells meanwhile."""
-    run = ran()
-    head = {name: getattr(run, name) for name in ("label", "device", "chip", "runtime", "driver")}
-    told: dict[str, Any] = {
-        "at": at, "cores": "auto", "threads": 1, "count": int(at * fps),
-        "frames_per_second": fps, "median": 5180.0, "p90": 5310.0, "p99": 6020.0,
-        "celsius": {"npu-thermal": 61.0}, "clocks": {"NPU": 1_000_000_000},
-    }  # fmt: skip
-    return PerfLook(**(head | told | more))
 
 
 async def test_the_examination_tells_each_step_and_its_commands_are_copied(
@@ -407,7 +279,6 @@ async def test_the_examination_tells_each_step_and_its_commands_are_copied(
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await bench(pilot)
-        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
         await pilot.press("d")
         await until(pilot, lambda: "examining…" in screen_text(app), "it begins")
         assert watches.params == [ExamineParams(READY.id)]
@@ -440,7 +311,6 @@ async def test_a_board_is_watched_and_why_it_was_lost_is_said(
     app = Workbench(state_kept=False)
     async with app.run_test(size=size) as pilot:
         await bench(pilot)
-        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
         await pilot.press("w")
         await until(pilot, lambda: watches.jobs, "a watch")
         assert watches.params[0].devices == (READY.id,)
@@ -478,8 +348,7 @@ async def test_marked_boards_have_a_line_each_and_another_rate_keeps_what_was_se
     answers.listing = Listing((other, READY))
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await bench(pilot)
-        await until(pilot, lambda: "ready · 2" in screen_text(app), "the list")
+        workspace = await bench(pilot, "ready · 2")
         await pilot.press("space", "down", "space")
         await until(pilot, lambda: len(watches.jobs) == 2, "a watch of both")
         assert watches.params[1].devices == (other.id, READY.id)
@@ -513,7 +382,6 @@ async def test_a_watch_that_failed_says_why(answers: Answers, watches: Watches) 
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await bench(pilot)
-        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
         await pilot.press("w")
         await until(pilot, lambda: watches.jobs, "a watch")
         watches.jobs[0].error = DeviceError("The disk is full.", remedy="Make room.").to_dict()
@@ -528,7 +396,6 @@ async def test_keys_that_come_before_the_worker_leave_one_watch_or_none(
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await bench(pilot)
-        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
         watch = workspace.watch_job
         watches.taken.clear()
         await pilot.press("w")
@@ -563,7 +430,6 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 40)) as pilot:
         workspace = await bench(pilot)
-        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
         assert "no model is open" in workspace.disabled_reason("run")
         app.session.model_opened(model_view("m.onnx", recipe={"model": "m.onnx"}), "r.yaml")
         await pilot.press("r")
@@ -618,7 +484,6 @@ async def test_runs_of_the_history_are_compared_in_words(
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await bench(pilot)
-        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
         await pilot.press("V")
         await until(pilot, lambda: "Runs · 2" in screen_text(app), "the runs")
         await pilot.press("equals_sign")

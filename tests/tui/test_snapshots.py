@@ -28,10 +28,10 @@ from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.demo import demo_folder
 from rknntui.session.job_view_model import JobView
+from tests.tui.bench_answers import READY, Answers, Watches, answers, perf_look, watches
 from tests.tui.board_answers import ran
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import model_view
-from tests.tui.test_bench import READY, Answers, Watches, answers, perf_look, watches
 
 __all__ = ["answers", "watches"]
 
