@@ -105,6 +105,13 @@ def _moment(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
+def clock_text(seconds: float) -> str:
+    """``0:42``, ``1:02:07``: how long something goes on, which is no figure of a table."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def _shape(value: Any) -> str:
     return value if isinstance(value, str) else shape_text(value)
 

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.wire.formats import clock_text
+
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
 
@@ -87,11 +89,7 @@ class StageTimes:
 
 def left_text(seconds: float | None) -> str:
     """``0:04``, ``1:02:10``; empty while it is not known."""
-    if seconds is None:
-        return ""
-    minutes, rest = divmod(max(1, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return "" if seconds is None else clock_text(max(1, round(seconds)))
 
 
 def _left(fraction: float, elapsed: float, before: float | None) -> float | None:

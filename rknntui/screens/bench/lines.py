@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import human_bytes, sanitize
-from engine.wire.formats import MILLISECONDS, RATE
+from engine.wire.formats import MILLISECONDS, RATE, clock_text
 from engine.wire.monitor import ReplayParams
 from rknntui.keys.actions import key_text
 from rknntui.screens.bench.tracks import LIMIT, BoardTrack, Track
@@ -44,8 +44,10 @@ def _row(parts: Sequence[tuple[int, Line]], width: int) -> Line:
     return [piece for _, line in shown for piece in (*line, ("   ", ""))][:-1]
 
 
-def heat(celsius: float) -> tuple[str, str]:
+def heat(celsius: float | None) -> tuple[str, str]:
     """The sign of a temperature and its style."""
+    if celsius is None:
+        return "–", "dim"
     if celsius >= LIMIT:
         return "✗", "bad"
     return ("!", "warn") if celsius >= LIMIT - _NEAR else ("✓", "good")
@@ -93,7 +95,7 @@ def board_lines(board: BoardTrack, run: Measuring | None, width: int) -> list[Li
         loads.append((1, [*clocks, ("MHz fixed" if fixed else "MHz", "dim")]))
     rest: list[tuple[int, Line]] = []
     if (warm := tracks.get("temperature")) is not None:
-        sign, style = ("–", "dim") if warm.now is None else heat(warm.now)
+        sign, style = heat(warm.now)
         line: Line = [("temperature ", "dim"), (f"{sign} {_now(warm)} ", style)]
         rest.append((0, [*line, (spark(warm, long), "accent")]))
         rest.append((2, [(f"hot from {LIMIT:g} °C (documented)", "dim")]))
@@ -148,13 +150,6 @@ def head_text(
     return [[(fit_facts(tuple(facts), width), "head")]]
 
 
-def clock_text(seconds: float) -> str:
-    """``0:42``, ``1:02:07``."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def several_lines(boards: Sequence[tuple[BoardTrack, Measuring | None]], width: int) -> list[Line]:
     """A line for each board."""
     lines = []
@@ -168,7 +163,7 @@ def several_lines(boards: Sequence[tuple[BoardTrack, Measuring | None]], width: 
         loads = [t for n, t in board.tracks.items() if n.startswith("NPU") and "clock" not in n]
         parts += [(1, [(f"{_now(track):>5} ", ""), (spark(track, 5), "accent")]) for track in loads]
         if (warm := board.tracks.get("temperature")) is not None:
-            sign, style = ("–", "dim") if warm.now is None else heat(warm.now)
+            sign, style = heat(warm.now)
             parts.append((0, [(f"{sign} {_now(warm)}", style)]))
         if (used := board.tracks.get("memory")) is not None:
             parts.append((2, [(_now(used), ""), (f" of {human_bytes(int(used.top))}", "dim")]))
