@@ -22,16 +22,10 @@ from engine.wire.compile import Compiled, CompiledLayer, CompiledModels, OutputA
 from engine.wire.vendor import ToolkitEnvironment, ToolkitRemoved, Toolkits
 from rknntui.bridge import Bridge
 from rknntui.session.job_view_model import JobView
+from tests.tui.cost_answers import LAYERS
 
 __all__ = ["LAYERS", "CompileAnswers", "compiled", "toolkit"]
 
-LAYERS = (
-    "/stem/stem.0/Conv",
-    "/stage1/stage1.1/depthwise/depthwise.0/Conv",
-    "/stage1/stage1.1/pointwise/Conv",
-    "/pool/GlobalAveragePool",
-    "/head/Gemm",
-)
 FOLDER = "/data/rknntui/toolkits/toolkit2"
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 from PIL import Image
 from textual.pilot import Pilot
 
 from engine.wire.model import ModelView
 from rknntui.app import Workbench
+from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.header_footer import KeyBar
@@ -19,6 +21,7 @@ from rknntui.workspaces import keys_of
 from tests.tui.conftest import until
 
 __all__ = [
+    "app",
     "choose_path",
     "grey_keys",
     "model_view",
@@ -26,6 +29,7 @@ __all__ = [
     "press_text",
     "read_form",
     "shown",
+    "to_view",
     "visited",
     "write_recipe",
 ]
@@ -130,3 +134,17 @@ def grey_keys(app: Workbench) -> set[str]:
     """The labels that the footer shows as keys that do nothing now."""
     line = app.screen_stack[0].query_one(KeyBar)._line
     return {text.split(None, 1)[1].strip() for text, style in line if style == "dim"}
+
+
+@pytest.fixture
+def app(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+    """A workbench on :func:`write_recipe`, whose folder it is in."""
+    monkeypatch.chdir(tmp_path)
+    return Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+
+
+async def to_view(pilot: Pilot[None], workspace: TableWorkspace, name: str) -> None:
+    """Step to a view."""
+    while workspace.view != name:
+        await pilot.press("v")
+    await pilot.pause()

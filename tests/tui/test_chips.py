@@ -20,7 +20,9 @@ from rknntui.widgets.strips import bar
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CPU_LAYER, LAYERS, CostAnswers
-from tests.tui.flow import choose_path, press_text, read_form, visited, write_recipe
+from tests.tui.flow import app, choose_path, press_text, read_form, to_view, visited
+
+__all__ = ["app"]
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -31,12 +33,6 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> CostAnswers:
     return CostAnswers(monkeypatch)
 
 
-@pytest.fixture
-def app(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
-    monkeypatch.chdir(tmp_path)
-    return Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-
-
 async def on_chips(pilot: Pilot[None]) -> Chips:
     """Chips, with the estimates of all chips."""
     workspace = await visited(pilot, Chips)
@@ -44,10 +40,9 @@ async def on_chips(pilot: Pilot[None]) -> Chips:
     return workspace
 
 
-async def to_view(pilot: Pilot[None], workspace: Chips, name: str, shown: str) -> None:
+async def seen(pilot: Pilot[None], workspace: Chips, name: str, shown: str) -> None:
     """Step to a view and wait for its figures."""
-    while workspace.views.view != name:
-        await pilot.press("v")
+    await to_view(pilot, workspace, name)
     await until(pilot, lambda: shown in screen_text(workspace.workbench), name)
 
 
@@ -148,7 +143,7 @@ async def test_two_chips_are_compared_layer_by_layer(app: Workbench, answers: Co
         await pilot.press("home", "space", "space")
         assert list(workspace.targets.marked) == ["rk1808", "rk3399pro"]
         await pilot.press("G")
-        await to_view(pilot, workspace, "Compare", "rk3399pro ms")
+        await seen(pilot, workspace, "Compare", "rk3399pro ms")
         text = screen_text(app)
         assert "rk3588 ms" in text
         assert "rk1808 ms" in text
@@ -164,7 +159,7 @@ async def test_two_chips_are_compared_layer_by_layer(app: Workbench, answers: Co
 async def test_memory_over_time_marks_its_peak(app: Workbench, answers: CostAnswers) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
-        await to_view(pilot, workspace, "Memory", "▼ peak 35.00 KiB")
+        await seen(pilot, workspace, "Memory", "▼ peak 35.00 KiB")
         text = screen_text(app)
         assert "Tensors alive at layer 3" in text
         alive = [str(record["tensor"]) for record in workspace.views.spans.table.records]
@@ -184,7 +179,7 @@ async def test_the_roofline_marks_the_layer_under_the_cursor(
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
-        await to_view(pilot, workspace, "Roofline", "operations a byte")
+        await seen(pilot, workspace, "Roofline", "operations a byte")
         text = screen_text(app)
         assert "roof: 1024 GOPS, 8 GB/s (estimated)" in text
         assert text.count("◆") == 1
@@ -201,7 +196,7 @@ async def test_advice_has_the_layers_that_are_not_on_the_npu_first(
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
-        await to_view(pilot, workspace, "Advice", "multiple of 16")
+        await seen(pilot, workspace, "Advice", "multiple of 16")
         text = screen_text(app)
         assert "! on the CPU: Conv:/head/Gemm" in text
         assert "Softmax over 80 elements" in text
@@ -346,11 +341,11 @@ async def test_the_engine_s_own_answers_fill_every_view(app: Workbench) -> None:
         figures = [row["fps"] for row in workspace.views.chips.table.records]
         assert len(figures) == 15
         assert sum(figure is not None for figure in figures) >= 14
-        await to_view(pilot, workspace, "Memory", "▼ peak")
+        await seen(pilot, workspace, "Memory", "▼ peak")
         assert workspace.views.spans.table.total
-        await to_view(pilot, workspace, "Roofline", "operations a byte")
+        await seen(pilot, workspace, "Roofline", "operations a byte")
         assert "roof: 2048 GOPS, 33.8 GB/s" in screen_text(app)
-        await to_view(pilot, workspace, "Advice", "Advice for rk3588")
+        await seen(pilot, workspace, "Advice", "Advice for rk3588")
         await pilot.press("escape", "f", *"20000", "enter")
         await until(pilot, lambda: "0 of 15 chips reach 20000" in screen_text(app), "the goal")
         lost = workspace.overview.chips[0] if workspace.overview else None

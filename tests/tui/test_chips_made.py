@@ -22,7 +22,9 @@ from rknntui.session.job_view_model import JobView
 from rknntui.widgets.entries import PathInput
 from tests.tui.compile_answers import FOLDER, LAYERS, CompileAnswers, compiled, toolkit
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, press_text, visited, write_recipe
+from tests.tui.flow import app, choose_path, press_text, to_view, visited
+
+__all__ = ["app"]
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -31,19 +33,6 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> CompileAnswers:
     return CompileAnswers(monkeypatch)
-
-
-@pytest.fixture
-def app(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
-    monkeypatch.chdir(tmp_path)
-    return Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-
-
-async def to_view(pilot: Pilot[None], workspace: Chips, name: str) -> None:
-    """Step to a view."""
-    while workspace.views.view != name:
-        await pilot.press("v")
-    await pilot.pause()
 
 
 async def on_compile(pilot: Pilot[None], chip: str = "rk3588") -> Chips:

@@ -20,7 +20,9 @@ from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from tests.tui.board_answers import BOARD, BoardAnswers, ran
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import model_view, visited, write_recipe
+from tests.tui.flow import app, model_view, visited
+
+__all__ = ["app"]
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -29,12 +31,6 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> BoardAnswers:
     return BoardAnswers(monkeypatch)
-
-
-@pytest.fixture
-def app(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
-    monkeypatch.chdir(tmp_path)
-    return Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
 
 
 async def on_board(pilot: Pilot[None]) -> Result:
