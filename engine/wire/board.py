@@ -20,6 +20,9 @@ from engine.wire.method import Query, Task
 from engine.wire.record import record
 from engine.wire.requests import BuildOfModel, ModelTarget
 
+HOT = 85.0
+"""Degrees Celsius from which a zone is called hot; chips are throttled about there."""
+
 
 @record
 class Temperature:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from engine.base.text import sanitize
 from engine.devices.measure.perf_report import Clocks
-from engine.wire.board import BoardState
+from engine.wire.board import HOT, BoardState
 
 _CLOCK_CHANGE = 0.05
 _WARMER = 10.0
-_HOT = 85.0
 _BUSY = 5.0
 
 
@@ -76,7 +75,7 @@ def changes(before: Reading, after: Reading) -> tuple[bool, list[str]]:
         cool = before.celsius.get(zone)
         if cool is not None and warm - cool > _WARMER:
             notes.append(f"{sanitize(zone, 40)} rose from {cool:.0f} to {warm:.0f} °C.")
-        elif warm >= _HOT:
+        elif warm >= HOT:
             notes.append(f"{sanitize(zone, 40)} is at {warm:.0f} °C.")
     if before.load and max(before.load) > _BUSY:
         notes.append(f"The NPU was {max(before.load):.0f} % busy before: something else uses it.")

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import human_bytes, sanitize
+from engine.wire.board import HOT
 from engine.wire.formats import MILLISECONDS, RATE, clock_text
 from engine.wire.monitor import ReplayParams
 from rknntui.keys.actions import key_text
-from rknntui.screens.bench.tracks import LIMIT, BoardTrack, Track
+from rknntui.screens.bench.tracks import BoardTrack, Track
 from rknntui.widgets.charts import bars
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.one_line import Fact, fit_facts
@@ -48,9 +49,9 @@ def heat(celsius: float | None) -> tuple[str, str]:
     """The sign of a temperature and its style."""
     if celsius is None:
         return "–", "dim"
-    if celsius >= LIMIT:
+    if celsius >= HOT:
         return "✗", "bad"
-    return ("!", "warn") if celsius >= LIMIT - _NEAR else ("✓", "good")
+    return ("!", "warn") if celsius >= HOT - _NEAR else ("✓", "good")
 
 
 def rate_line(run: Measuring, width: int, estimate: str) -> Line:
@@ -83,8 +84,7 @@ def board_lines(board: BoardTrack, run: Measuring | None, width: int) -> list[Li
     tracks, long = board.tracks, 12 if width >= _ROOMY else 5
     loads: list[tuple[int, Line]] = [
         (0, [(f"{name} ", "dim"), (f"{_now(track):>5} ", ""), (spark(track, long), "accent")])
-        for name, track in tracks.items()
-        if name.startswith("NPU") and not name.endswith("clock")
+        for name, track in board.loads.items()
     ]
     clocks: Line = []
     for part in ("NPU", "DDR", "CPU"):
@@ -98,7 +98,7 @@ def board_lines(board: BoardTrack, run: Measuring | None, width: int) -> list[Li
         sign, style = heat(warm.now)
         line: Line = [("temperature ", "dim"), (f"{sign} {_now(warm)} ", style)]
         rest.append((0, [*line, (spark(warm, long), "accent")]))
-        rest.append((2, [(f"hot from {LIMIT:g} °C (documented)", "dim")]))
+        rest.append((2, [(f"hot from {HOT:g} °C (documented)", "dim")]))
     if (used := tracks.get("memory")) is not None:
         of = human_bytes(int(used.top))
         line = [("memory ", "dim"), (_now(used), ""), (f" of {of} ", "dim")]
@@ -160,8 +160,10 @@ def several_lines(boards: Sequence[tuple[BoardTrack, Measuring | None]], width: 
         ]
         if run is not None and run.point is not None and run.point.frames_per_second is not None:
             parts.append((0, [("FPS ", "dim"), (RATE.text(run.point.frames_per_second), "")]))
-        loads = [t for n, t in board.tracks.items() if n.startswith("NPU") and "clock" not in n]
-        parts += [(1, [(f"{_now(track):>5} ", ""), (spark(track, 5), "accent")]) for track in loads]
+        parts += [
+            (1, [(f"{_now(track):>5} ", ""), (spark(track, 5), "accent")])
+            for track in board.loads.values()
+        ]
         if (warm := board.tracks.get("temperature")) is not None:
             sign, style = heat(warm.now)
             parts.append((0, [(f"{sign} {_now(warm)}", style)]))

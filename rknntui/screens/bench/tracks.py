@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 KEPT = 600
 """Looks whose figures are kept: more than any screen is wide."""
-LIMIT = 85.0
-"""Degrees Celsius from which measurements call a zone hot; chips are throttled about there."""
 
 
 @dataclass
@@ -93,6 +91,11 @@ class BoardTrack:
         self.problem = ""
         self.note = ""
         self.state: BoardState | None = None
+
+    @property
+    def loads(self) -> dict[str, Track]:
+        """Of the cores of the NPU."""
+        return {n: t for n, t in self.tracks.items() if n.startswith("NPU") and "clock" not in n}
 
     def take(self, sample: BoardSample) -> None:
         """Take a look."""
