@@ -219,11 +219,16 @@ async def test_the_front_follows_the_cursor_and_the_target(demo: Path, tmp_path:
         recipe |= {"dataset": str(demo / "dataset.txt"), "quantized_algorithm": algorithm}
         record.start("build", "digits", {"recipe": recipe})
         record.end("done", {"outputs": [{"name": "y", "sqnr_db": 20.0 + len(algorithm)}]})
+    run = new_record()
+    run.start("devices.perf", "digits", {"recipe": recipe})
+    run.end("done", {"points": [{"median": 1500.0}]})
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
         await pilot.press(keys_of("builds")[0], "V")
         await until(pilot, lambda: "estimated for a target" in screen_text(app), "no target")
+        assert [row.median_ms for row in app.workspace.builds.records] == [1.5, None]
+        assert app.workspace.jobs.total == 2, "what runs beside is no job of the list"
         app.session.set_value("target_platform", "rk3588")
         await until(pilot, lambda: "estimated on rk3588" in screen_text(app), "the points")
         await until(pilot, lambda: "◆ 24.00 dB" in screen_text(app), "the newest is marked")

@@ -180,7 +180,7 @@ class Builds(TableWorkspace):
         if not self._alive:
             return
         at_top = self.builds.cursor == 0, self.jobs.cursor == 0
-        self._records = [record for record in listed if not in_background(record.method)]
+        self._records = listed
         self._fill()
         for table, top in zip((self.builds, self.jobs), at_top, strict=True):
             if top:  # what is new is looked at, unless the user looks at another row
@@ -211,6 +211,7 @@ class Builds(TableWorkspace):
                 title=one.title.removeprefix(f"{one.method} "),
             )
             for one in self._records
+            if not in_background(one.method)
         ]
         self.jobs.set_records(records, keep="id")
 
