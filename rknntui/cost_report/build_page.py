@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
@@ -16,11 +16,11 @@ from engine import (
     JobRecord,
     __version__,
     list_jobs,
-    read_result,
     sqnr_rank,
     summary_sections,
 )
 from engine.wire.build import ACCURACY, BUILD, AccuracyParams, BuildParams, BuildSummary
+from engine.wire.codec import Values
 from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams, Estimates
 from engine.wire.cost_tables import CHIPS
 from engine.wire.devices import DEVICES_PERF, Performance
@@ -38,7 +38,15 @@ from rknntui.cost_report.pictures import (
     memory_map,
     roofline,
 )
-from rknntui.session.builds import Priced, Tried, build_rows, recipe_of, tried
+from rknntui.session.builds import (
+    Priced,
+    Tried,
+    build_rows,
+    recipe_of,
+    result_of,
+    results_of,
+    tried,
+)
 from rknntui.tables import html_page, html_table, html_text
 
 Ask = Callable[[Method[Any, Any], Any], Awaitable[Any]]
@@ -60,7 +68,7 @@ class BuildReport:
     """
 
     summary: BuildSummary
-    recipe: Mapping[str, Any]
+    recipe: Values
     layers: tuple[LayerFigures, ...]
     estimates: Estimates | None
     ranges: tuple[RangeRow, ...]
@@ -74,7 +82,7 @@ class BuildReport:
         return chips[0] if len(chips) == 1 and chips[0].layers else None
 
 
-async def gather(ask: Ask, recipe: Mapping[str, Any]) -> BuildReport:
+async def gather(ask: Ask, recipe: Values) -> BuildReport:
     """Ask for all of a build.
 
     Raises:
@@ -107,23 +115,32 @@ async def gather(ask: Ask, recipe: Mapping[str, Any]) -> BuildReport:
     estimates: Estimates | None = await also("estimate", COST_ESTIMATE, params)
     if estimates is not None and chip and estimates.chips:
         tables.append(layer_rows(estimates.chips[0]))
-    measured = await asyncio.to_thread(_measured, recipe)
+    records = await asyncio.to_thread(list_jobs, 200)
+    measured = await asyncio.to_thread(_measured, records, values)
     if measured is not None:
         tables.append(layer_rows(measured))
     else:
         absent.append("times on a board: no run of this build with layers is in the history")
-    points = await _front(ask, recipe, summary) if chip else []
+    points = await _front(ask, records, values, summary) if chip else []
     layers = by_layer(*tables)
     return BuildReport(summary, recipe, layers, estimates, ranges, tuple(absent), tuple(points))
 
 
-async def _front(ask: Ask, recipe: Mapping[str, Any], summary: BuildSummary) -> list[Priced]:
+def _measured(records: Sequence[JobRecord], recipe: Values) -> Performance | None:
+    """The newest run of this build on a board that timed its layers."""
+    return next((run for run in results_of(records, DEVICES_PERF, recipe) if run.layers), None)
+
+
+async def _front(
+    ask: Ask, records: Sequence[JobRecord], recipe: Values, summary: BuildSummary
+) -> list[Priced]:
     """Estimate the newest builds of the model, and its newest variants, on the recipe's chip."""
-    records = await asyncio.to_thread(list_jobs, 200)
-    rows = build_rows(records, recipe.get("model"))
-    swept = next((one for one in records if _sweeps(one, recipe.get("model"))), None)
-    points = tried(rows, recipe_of(swept) if swept is not None else {}, _result(swept, SWEEP))
-    known = [one for one in points if dict(one.recipe) != dict(recipe)][:_POINTS]
+    model = recipe.get("model")
+    sweeps = (one for one in records if one.method == SWEEP.name and one.state == "done")
+    swept = next((one for one in sweeps if recipe_of(one).get("model") == model), None)
+    varied, sweep = (recipe_of(swept), result_of(swept, SWEEP)) if swept else ({}, None)
+    points = tried(build_rows(records, model), varied, sweep)
+    known = [one for one in points if one.recipe != recipe][:_POINTS]
     if summary.outputs:
         lowest = min(sqnr_rank(one.sqnr_db) for one in summary.outputs)
         known.append(Tried("this", recipe, lowest, "this build"))
@@ -138,33 +155,6 @@ async def _front(ask: Ask, recipe: Mapping[str, Any], summary: BuildSummary) -> 
         if answer is not None and answer.chips and (time := answer.chips[0].time_ms) is not None:
             found.append((time.value, one))
     return found
-
-
-def _sweeps(record: JobRecord, model: object) -> bool:
-    done = record.method == SWEEP.name and record.state == "done"
-    return done and recipe_of(record).get("model") == model
-
-
-def _measured(recipe: Mapping[str, Any]) -> Performance | None:
-    """The newest run of this build on a board that timed its layers."""
-    for record in list_jobs(200):
-        if record.method == DEVICES_PERF.name and record.state == "done":
-            found = _run_of(record, recipe)
-            if found is not None and found.layers:
-                return found
-    return None
-
-
-def _run_of(record: JobRecord, recipe: Mapping[str, Any]) -> Performance | None:
-    return _result(record, DEVICES_PERF) if dict(recipe_of(record)) == dict(recipe) else None
-
-
-def _result(record: JobRecord | None, method: Method[Any, Any]) -> Any:
-    try:
-        result = read_result(record.id) if record is not None else None
-        return method.read(result) if result is not None else None
-    except EngineError:  # of another version
-        return None
 
 
 # -- charts ----------------------------------------------------------------------------------------

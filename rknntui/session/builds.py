@@ -7,7 +7,7 @@ should be counts as absent.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from engine.wire.formats import FIGURE, SHORT_MOMENT
 
 if TYPE_CHECKING:
     from engine import JobRecord, Option
+    from engine.wire.method import Method
     from engine.wire.sweep import Sweep
 
     Values = Mapping[str, Any]
@@ -105,6 +106,29 @@ def recipe_of(record: JobRecord) -> Values:
     named = build if isinstance(build, Mapping) else record.params
     recipe = named.get("recipe") or record.params.get("recipe")
     return recipe if isinstance(recipe, Mapping) else {}
+
+
+def result_of(record: JobRecord, method: Method[Any, Any]) -> Any:
+    """The result of a job of the history; None where it is gone, or of another version."""
+    from engine import EngineError, read_result
+
+    try:
+        result = read_result(record.id)
+        return method.read(result) if result is not None else None
+    except EngineError:
+        return None
+
+
+def results_of(
+    records: Iterable[JobRecord], method: Method[Any, Any], recipe: Values
+) -> Iterator[Any]:
+    """The results of the finished jobs of a recipe, the newest first."""
+    for record in records:
+        done = record.method == method.name and record.state == "done"
+        if done and recipe_of(record) == recipe:
+            result = result_of(record, method)
+            if result is not None:
+                yield result
 
 
 def build_rows(

@@ -1,4 +1,4 @@
-"""What the history knows of a build: results of its jobs, sides of a comparison, its report."""
+"""What the history knows of a build: a side of a comparison, its report."""
 
 from __future__ import annotations
 
@@ -9,38 +9,20 @@ from typing import TYPE_CHECKING, Any
 from engine.wire.build import ACCURACY, BUILD
 from engine.wire.method import Query
 from rknntui.screens.builds.comparing import Compared
-from rknntui.session.builds import recipe_of
+from rknntui.session.builds import recipe_of, result_of, results_of
 
 if TYPE_CHECKING:
     from engine import JobRecord
     from engine.wire.method import Method
     from rknntui.bridge import Bridge
-    from rknntui.session.builds import BuildRow, Values
-
-
-def result_of(record: JobRecord, method: Method[Any, Any]) -> Any:
-    """The result of a job of the history; None where it is gone, or of another version."""
-    from engine import EngineError, read_result
-
-    try:
-        result = read_result(record.id)
-        return method.read(result) if result is not None else None
-    except EngineError:
-        return None
-
-
-def newest_result(records: Iterable[JobRecord], method: Method[Any, Any], recipe: Values) -> Any:
-    """The result of the newest job of a recipe; None where there is none."""
-    done = (one for one in records if one.method == method.name and one.state == "done")
-    own = next((one for one in done if recipe_of(one) == recipe), None)
-    return None if own is None else result_of(own, method)
+    from rknntui.session.builds import BuildRow
 
 
 def compared(row: BuildRow, records: Iterable[JobRecord]) -> Compared:
     """A side of a comparison, with its layers where an error analysis of its recipe ran."""
     from engine import read_result, sqnr_rank
 
-    analysis = newest_result(records, ACCURACY, recipe_of(row.record))
+    analysis = next(results_of(records, ACCURACY, recipe_of(row.record)), None)
     known = () if analysis is None else analysis.layers
     layers = {one.id: sqnr_rank(one.sqnr) for one in known if not one.inner and one.cumulative}
     result = read_result(row.id) or row.record.summary or {}
@@ -62,6 +44,6 @@ async def report_of(build: JobRecord, records: Iterable[JobRecord], bridge: Brid
             return await bridge.call(method, params)
         if method is BUILD:
             return await asyncio.to_thread(result_of, build, method)
-        return await asyncio.to_thread(newest_result, records, method, recipe)
+        return await asyncio.to_thread(next, results_of(records, method, recipe), None)
 
     return await asyncio.to_thread(page, await gather(ask, recipe))

@@ -21,9 +21,9 @@ from rknntui.screens.base.views import LOW, TableWorkspace
 from rknntui.screens.builds.comparing import comparison
 from rknntui.screens.builds.detail import Detail, summary_lines
 from rknntui.screens.builds.front import BuildTimes, FrontChart
-from rknntui.screens.builds.history import compared, report_of, result_of
+from rknntui.screens.builds.history import compared, report_of
 from rknntui.screens.builds.variants import SWEEP_FORM, VariantsPane, default_axes
-from rknntui.session.builds import BuildRow, build_rows, job_word, recipe_of
+from rknntui.session.builds import BuildRow, build_rows, job_word, recipe_of, result_of
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
