@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 from xml.sax.saxutils import escape
@@ -115,7 +115,7 @@ def memory_map(one: ChipEstimate, model: str) -> str:
     title = f"{model} on {one.chip}: internal memory over time (estimated)"
     memory = one.memory
     if memory is None or not memory.spans:
-        return _svg(title, [_text(20, 60, "no tensors are known")], 80)
+        return _blank(title, "no tensors are known")
     spans = sorted(memory.spans, key=lambda span: span.start - span.end)[:_TENSORS]
     base = min(span.start for span in memory.spans)
     size = max(max(span.end for span in memory.spans) - base, 1)
@@ -149,6 +149,10 @@ def _svg(title: str, parts: Iterable[str], height: float) -> str:
     )
 
 
+def _blank(title: str, why: str) -> str:
+    return _svg(title, [_text(20, 60, why)], 80)
+
+
 def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 11) -> str:
     return (
         f'<text x="{round(x, 1)}" y="{round(y, 1)}" text-anchor="{anchor}" font-size="{size}" '
@@ -164,6 +168,21 @@ def _short(text: str, length: int) -> str:
 # Charts of a build: along its layers, under the roof of its chip, over its channels.
 
 _MOST_LAYERS, _HIGH = 2000, 260
+_WIDE, _BASE = _WIDTH - 90, 50 + _HIGH
+
+
+def _levels(low: float, high: float, up: Callable[[float], float]) -> list[str]:
+    """Five lines across with their values."""
+    parts = []
+    for value in (low + (high - low) * at / 4 for at in range(5)):
+        parts.append(f'<path d="M60 {up(value)} H{60 + _WIDE}" stroke="#e4e4e4"/>')
+        parts.append(_text(52, up(value) + 4, FIGURE.text(value), "end"))
+    return parts
+
+
+def _dot(at: tuple[float, float], style: str, said: str) -> str:
+    title = f"<title>{escape(said)}</title>"
+    return f'<circle cx="{at[0]}" cy="{at[1]}" {style}>{title}</circle>'
 
 
 @dataclass(frozen=True)
@@ -179,22 +198,16 @@ def curves(title: str, unit: str, series: Sequence[Series]) -> str:
     """Lines over the layers in the order of execution, with gaps where nothing is known."""
     known = [one for one in series if any(map(_finite, one.values))]
     if not known:
-        return _svg(title, [_text(20, 60, "nothing is known")], 80)
+        return _blank(title, "nothing is known")
     values = [value for one in known for value in filter(_finite, one.values)]
     low, high = min(0.0, *values), max(*values, 1e-9)
     count = max(len(one.values) for one in known)
-    wide, base = _WIDTH - 90, 50 + _HIGH
-    step = wide / max(1, count - 1)
+    step = _WIDE / max(1, count - 1)
 
     def place(value: float) -> float:
-        return round(base - (value - low) / (high - low or 1.0) * _HIGH, 1)
+        return round(_BASE - (value - low) / (high - low or 1.0) * _HIGH, 1)
 
-    parts = []
-    for at in range(5):
-        value = low + (high - low) * at / 4
-        line = place(value)
-        parts.append(f'<path d="M60 {line} H{60 + wide}" stroke="#e4e4e4"/>')
-        parts.append(_text(52, line + 4, FIGURE.text(value), "end"))
+    parts = _levels(low, high, place)
     for number, one in enumerate(known):
         pieces, pen = [], "M"
         for at, figure in enumerate(one.values[:_MOST_LAYERS]):
@@ -204,14 +217,11 @@ def curves(title: str, unit: str, series: Sequence[Series]) -> str:
         path = " ".join([*pieces, "h0.1"])
         style = f'fill="none" stroke="{one.colour}" stroke-width="1.5" stroke-linecap="round"'
         parts.append(f'<path d="{path}" {style}/>')
-        parts.append(f'<rect x="{60 + 220 * number}" y="36" width="12" height="4" {_fill(one)}/>')
-        parts.append(_text(78 + 220 * number, 42, _short(one.name, 32)))
-    parts.append(_text(60, base + 20, f"{unit}; {count} layers from left to right"))
-    return _svg(title, parts, base + 34)
-
-
-def _fill(one: Series) -> str:
-    return f'fill="{one.colour}"'
+        left = 60 + 220 * number
+        parts.append(f'<rect x="{left}" y="36" width="12" height="4" fill="{one.colour}"/>')
+        parts.append(_text(left + 18, 42, _short(one.name, 32)))
+    parts.append(_text(60, _BASE + 20, f"{unit}; {count} layers from left to right"))
+    return _svg(title, parts, _BASE + 34)
 
 
 def _finite(value: float | None) -> TypeGuard[float]:
@@ -224,17 +234,16 @@ def roofline(one: ChipEstimate, model: str) -> str:
     points = [(row, row.intensity, row.gops) for row in one.layers]
     known = [(row, x, y) for row, x, y in points if x and y]
     if not known or not one.peak_gops or not one.bandwidth_gbs:
-        return _svg(title, [_text(20, 60, "no layer of this model multiplies")], 80)
+        return _blank(title, "no layer of this model multiplies")
     peak, ridge = one.peak_gops, one.peak_gops / one.bandwidth_gbs
     xs, ys = [*(x for _, x, _ in known), ridge], [*(y for _, _, y in known), peak]
     left, right = math.floor(math.log10(min(xs))), math.ceil(math.log10(max(xs)) + 0.1)
     low, high = math.floor(math.log10(min(ys))), math.ceil(math.log10(max(ys)) + 0.1)
-    wide, base = _WIDTH - 90, 50 + _HIGH
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = (math.log10(x) - left) / (right - left)
         up = (math.log10(y) - low) / (high - low)
-        return round(60 + across * wide, 1), round(base - min(1.0, max(0.0, up)) * _HIGH, 1)
+        return round(60 + across * _WIDE, 1), round(_BASE - min(1.0, max(0.0, up)) * _HIGH, 1)
 
     start = max(10.0**left, 10.0**low / one.bandwidth_gbs)
     corners = [(start, start * one.bandwidth_gbs), (ridge, peak), (10.0**right, peak)]
@@ -243,62 +252,51 @@ def roofline(one: ChipEstimate, model: str) -> str:
     ups = ((power, place(10.0**left, 10.0**power)[1]) for power in range(low, high + 1))
     parts += [_text(52, y + 4, f"{10.0**power:g}", "end") for power, y in ups]
     steps = ((power, place(10.0**power, 10.0**low)[0]) for power in range(left, right + 1))
-    parts += [_text(x, base + 14, f"{10.0**power:g}", "middle") for power, x in steps]
+    parts += [_text(x, _BASE + 14, f"{10.0**power:g}", "middle") for power, x in steps]
     for row, x, y in known:
-        at = place(x, y)
-        said = escape(f"{_short(row.id, 100)}: {FIGURE.text(y)} GOPS, {row.bound}")
-        parts.append(
-            f'<circle cx="{at[0]}" cy="{at[1]}" r="3" fill="{_COLOURS[row.bound]}" '
-            f'fill-opacity="0.8"><title>{said}</title></circle>'
-        )
-    parts.append(_text(60, base + 30, "operations a byte, from left to right; GOPS upwards"))
-    return _svg(title, parts, base + 44)
+        said = f"{_short(row.id, 100)}: {FIGURE.text(y)} GOPS, {row.bound}"
+        style = f'r="3" fill="{_COLOURS[row.bound]}" fill-opacity="0.8"'
+        parts.append(_dot(place(x, y), style, said))
+    parts.append(_text(60, _BASE + 30, "operations a byte, from left to right; GOPS upwards"))
+    return _svg(title, parts, _BASE + 44)
 
 
 def front_chart(points: Sequence[Priced], chip: str, chosen: str = "") -> str:
     """A point for each build and variant: lowest SQNR over time; the undominated ones joined."""
     title = f"Error against time: lowest SQNR (simulated), ms on {chip} (estimated)"
     if not points:
-        return _svg(title, [_text(20, 60, "no build has both figures")], 80)
+        return _blank(title, "no build has both figures")
     finite = [one.lowest for _, one in points if math.isfinite(one.lowest)]
     times, equal = [time for time, _ in points], max(finite, default=0.0) + 6
     left, right = min(times) * 0.98, max(times) * 1.02
-    low, high = (
-        min([*finite, equal]) - 1,
-        (max(finite) + 1 if len(finite) == len(points) else equal),
-    )
-    wide, base = _WIDTH - 90, 50 + _HIGH
+    low = min([*finite, equal]) - 1
+    high = max(finite) + 1 if len(finite) == len(points) else equal
 
     def place(time: float, db: float) -> tuple[float, float]:
         up = (min(db, equal) - low) / (high - low)
-        return round(60 + (time - left) / (right - left) * wide, 1), round(base - up * _HIGH, 1)
+        return round(60 + (time - left) / (right - left) * _WIDE, 1), round(_BASE - up * _HIGH, 1)
 
-    parts = []
-    for at in range(5):
-        x, y = left + (right - left) * at / 4, low + (high - low) * at / 4
-        across, up = place(x, y)
-        parts.append(f'<path d="M60 {up} H{60 + wide}" stroke="#e4e4e4"/>')
-        parts.append(_text(52, up + 4, FIGURE.text(y), "end"))
-        parts.append(_text(across, base + 14, FIGURE.text(x), "middle"))
+    parts = _levels(low, high, lambda db: place(left, db)[1])
+    for time in (left + (right - left) * at / 4 for at in range(5)):
+        across = place(time, low)[0]
+        parts.append(_text(across, _BASE + 14, FIGURE.text(time), "middle"))
     best = front(points)
     line = [place(time, one.lowest) for time, one in best]
     steps = "".join(f" H{x} V{y}" for x, y in line[1:])
     parts.append(f'<path d="M{line[0][0]} {line[0][1]}{steps}" fill="none" stroke="#3f8f6b"/>')
     for point in points:
-        x, y = place(point[0], point[1].lowest)
         edge = "#3f8f6b" if point in best else "#7a7a7a"
         fill, size = ("#ffffff" if point[1].variant else edge), 4
         if point[1].id == chosen:
             edge, size = "#222222", 6
         said = f"{point[1].name}: {sqnr_text(point[1].lowest)}, {MILLISECONDS.text(point[0])} ms"
-        parts.append(
-            f'<circle cx="{x}" cy="{y}" r="{size}" fill="{fill}" stroke="{edge}">'
-            f"<title>{escape(_short(said, 200))}</title></circle>"
-        )
+        at = place(point[0], point[1].lowest)
+        style = f'r="{size}" fill="{fill}" stroke="{edge}"'
+        parts.append(_dot(at, style, _short(said, 200)))
     said = "ms to the right, dB upwards; on the line: nothing as fast is better"
     said += "; hollow: a variant; ringed: this build"
-    parts.append(_text(60, base + 30, said))
-    return _svg(title, parts, base + 44)
+    parts.append(_text(60, _BASE + 30, said))
+    return _svg(title, parts, _BASE + 44)
 
 
 def channel_bars(ranges: Sequence[RangeRow], model: str) -> str:
@@ -314,4 +312,4 @@ def channel_bars(ranges: Sequence[RangeRow], model: str) -> str:
         for ratio, row in spread[:_LAYERS]
     ]
     title = f"{model}: largest over smallest scale of the channels (simulated)"
-    return _bars(title, bars) if bars else _svg(title, [_text(20, 60, "one scale each")], 80)
+    return _bars(title, bars) if bars else _blank(title, "one scale each")
