@@ -12,7 +12,7 @@ from rknntui.links import GoTo
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import MODELS, PathPicker
-from rknntui.screens.recipe.samples import DatasetFiles
+from rknntui.screens.recipe.samples import pick_dataset
 from rknntui.screens.recipe.words import ask_usual, choose, turned
 from rknntui.session.kept import Values
 from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm
@@ -29,7 +29,6 @@ class FormWorkspace(TableWorkspace):
         super().__init__()
         self._typed: tuple[str, str] | None = None
         self._candidate: Values | None = None  # the recipe with what is being typed
-        self._files = DatasetFiles(self, self._written)
 
     form = getters.query_one(OptionForm)
     """The form."""
@@ -39,9 +38,6 @@ class FormWorkspace(TableWorkspace):
 
     def _draw_side(self) -> None:
         """Show what is known of the option under the cursor."""
-
-    def _written(self) -> None:
-        """A list of samples was written, which may be the one that is shown."""
 
     def _edit_text(self, option: Option) -> str:
         value = self.session.recipe.get(option.name)
@@ -126,7 +122,7 @@ class FormWorkspace(TableWorkspace):
         if reason := self.disabled_reason("edit"):
             self.notify(f"Not now: {reason}", severity="warning", markup=False)
         elif self.view == "Data" or (option is not None and option.name == "dataset"):
-            self._files.pick()
+            pick_dataset(self)
         elif option is None:
             return
         elif option.kind == "path":

@@ -37,64 +37,55 @@ def checked_folder(params: MakeParams) -> MakeParams:
     return params
 
 
-class DatasetFiles:
-    """Asks for a list or a folder of samples, and sets the recipe's dataset to it.
+def pick_dataset(workspace: Workspace) -> None:
+    """Choose a list or a folder; of a folder a list can be written."""
+    recipe = workspace.session.recipe
+    start = str(recipe.get("dataset") or recipe.get("model") or "")
+    start = str(Path(start).parent) + "/" if start else ""
 
-    Args:
-        workspace: shows the dialogs, asks the worker, has the session.
-        written: called when a list was written, which may be the one that is shown.
-    """
-
-    def __init__(self, workspace: Workspace, written: Callable[[], None]) -> None:
-        self._workspace = workspace
-        self._written = written
-
-    def _whole(self, name: str) -> int:
-        value = self._workspace.session.recipe.get(name)
-        return value if isinstance(value, int) else int(option(name).default)
-
-    def pick(self) -> None:
-        """Choose a list or a folder; of a folder a list can be written."""
-        recipe = self._workspace.session.recipe
-        start = str(recipe.get("dataset") or recipe.get("model") or "")
-        start = str(Path(start).parent) + "/" if start else ""
-        picker = PathPicker(
-            "Choose a dataset.txt or a folder", start, folders=True, suffixes=(".txt",)
-        )
-        ask_user(self._workspace.app, picker, self._picked)
-
-    def _picked(self, path: str) -> None:
-        self._workspace.session.set_value("dataset", path)
+    def picked(path: str) -> None:
+        workspace.session.set_value("dataset", path)
         if Path(path).is_dir():
             makes = f"{key_text('recipe.make')} writes a list of them, to edit and share."
             text = f"Every build selects the same images of that folder. {makes}"
-            self._workspace.notify(text, markup=False)
+            workspace.notify(text, markup=False)
 
-    def make(self) -> None:
-        """Ask for the folder, the list and how many are chosen; then write it."""
-        app, ask = self._workspace.app, self._workspace.ask
+    title = "Choose a dataset.txt or a folder"
+    ask_user(workspace.app, PathPicker(title, start, folders=True, suffixes=(".txt",)), picked)
 
-        def write(params: MakeParams) -> None:
-            taken = [params.out] * is_taken(Path(params.out))
 
-            def start(force: bool) -> None:
-                ask(DATASET_MAKE, replace(params, force=force), self._made)
+def make_dataset(workspace: Workspace, written: Callable[[], None]) -> None:
+    """Ask for the folder, the list and how many are chosen; then write it.
 
-            ask_overwrite(app, taken, start)
+    Args:
+        workspace: shows the dialogs, asks the worker, has the session.
+        written: called when it was written, which may be the list that is shown.
+    """
+    recipe = workspace.session.recipe
 
-        folder = str(self._workspace.session.recipe.get("dataset") or "")
-        folder = folder if Path(folder).is_dir() else str(Path(folder).parent) if folder else ""
-        out = str(Path.cwd() / "dataset.txt")
-        now = MakeParams(folder, out, self._whole("dataset_count"), self._whole("dataset_seed"))
-        MAKE_FORM.ask(app, now, then=write, check=checked_folder)
-
-    def _made(self, dataset: Made) -> None:
+    def made(dataset: Made) -> None:
         skipped = dataset.skipped
         left = f"; skipped {len(skipped)}, the first: {skipped[0].why}" if skipped else ""
         text = f"{dataset.path}: {dataset.samples} of {dataset.found} images{left}."
-        self._workspace.notify(text, title="Dataset written", markup=False)
-        self._workspace.session.set_value("dataset", dataset.path)
-        self._written()
+        workspace.notify(text, title="Dataset written", markup=False)
+        workspace.session.set_value("dataset", dataset.path)
+        written()
+
+    def write(params: MakeParams) -> None:
+        def start(force: bool) -> None:
+            workspace.ask(DATASET_MAKE, replace(params, force=force), made)
+
+        ask_overwrite(workspace.app, [params.out] * is_taken(Path(params.out)), start)
+
+    def whole(name: str) -> int:
+        value = recipe.get(name)
+        return value if isinstance(value, int) else int(option(name).default)
+
+    folder = str(recipe.get("dataset") or "")
+    folder = folder if Path(folder).is_dir() else str(Path(folder).parent) if folder else ""
+    out = str(Path.cwd() / "dataset.txt")
+    now = MakeParams(folder, out, whole("dataset_count"), whole("dataset_seed"))
+    MAKE_FORM.ask(workspace.app, now, then=write, check=checked_folder)
 
 
 # What Recipe says about a dataset and about the channels of one sample: lines of text.

@@ -16,7 +16,7 @@ from rknntui.links import GoToOption, Link
 from rknntui.screens.dialogs.dialogs import remedies
 from rknntui.screens.recipe.data import SampleList, SamplePreview
 from rknntui.screens.recipe.editing import FormWorkspace
-from rknntui.screens.recipe.samples import facts_text
+from rknntui.screens.recipe.samples import facts_text, make_dataset
 from rknntui.screens.recipe.words import (
     concerns,
     diff_lines,
@@ -30,13 +30,11 @@ from rknntui.widgets.form import FormRows, OptionForm, RowState, value_text
 from rknntui.widgets.line_list import Rows, SidePane, TextRows
 from rknntui.widgets.one_line import SearchLine, ViewBar, fit_facts
 
-_CHECK_SECONDS = 0.25
 _FIRST = (
     *("model", "dataset", "mean_values", "std_values", "target_platform"),
     *("quantized_dtype", "quantized_algorithm"),
 )
 _OF_DATA = ("run", "next_sample", "previous_sample")
-_NORMALISING = ("mean_values", "std_values")
 _NARROW = 110
 """Cells below which the form and the data are views of their own."""
 
@@ -257,7 +255,7 @@ class Recipe(FormWorkspace):
 
     def action_make(self) -> None:
         """Choose the folder, then the list."""
-        self._files.make()
+        make_dataset(self, self._written)
 
     def action_run(self) -> None:
         """Decode every file of the dataset, which a build would do too."""
