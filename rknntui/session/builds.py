@@ -164,7 +164,7 @@ def build_rows(
                 len(_layers(recipe)),
                 lowest_of(record.summary or {}),
                 scores.get(same),
-                _number((record.summary or {}).get("container_bytes")),
+                number((record.summary or {}).get("container_bytes")),
                 (times or {}).get(record.id),
                 medians.get(same),
                 "●" if record.id == mark else "",
@@ -193,17 +193,19 @@ def _first(records: Iterable[JobRecord], method: str, figure: Any) -> dict[str, 
     return found
 
 
-def _dicts(value: object) -> list[Values]:
+def dicts(value: object) -> list[Values]:
+    """The mappings in a list of a record."""
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
-def _number(value: object) -> Any:
+def number(value: object) -> Any:
+    """A number of a record; None where it is none."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _score(summary: Values) -> str | None:
-    for score in _dicts(summary.get("scores")):
-        value = _number(score.get("simulated"))
+    for score in dicts(summary.get("scores")):
+        value = number(score.get("simulated"))
         if value is not None:
             return f"{sanitize(str(score.get('name')), 20)} {FIGURE.text(value)}"
     return None
@@ -212,15 +214,15 @@ def _score(summary: Values) -> str | None:
 def _median(summary: Values) -> float | None:
     if summary.get("label") == "emulated":  # it stands beside measured ones
         return None
-    medians = [_number(point.get("median")) for point in _dicts(summary.get("points"))]
+    medians = [number(point.get("median")) for point in dicts(summary.get("points"))]
     return min((value / 1000 for value in medians if value is not None), default=None)
 
 
 def output_decibels(result: Values) -> dict[str, float]:
     """Output -> SQNR in dB of a build's result; infinite without noise."""
-    outputs = _dicts(result.get("outputs"))
+    outputs = dicts(result.get("outputs"))
     named = [(str(one.get("name")), one.get("sqnr_db")) for one in outputs if "sqnr_db" in one]
-    known = [(name, math.inf if db is None else _number(db)) for name, db in named]
+    known = [(name, math.inf if db is None else number(db)) for name, db in named]
     return {name: db for name, db in known if db is not None}
 
 
@@ -283,21 +285,29 @@ def _changed(record: JobRecord, before: JobRecord | None) -> str:
     return ", ".join([*words, *anew]) or "nothing"
 
 
+def changed_options(before: Values, after: Values) -> Iterator[tuple[Option, Any, Any]]:
+    """Every option that differs between two recipes, with both values."""
+    for option in OPTIONS:
+        old, new = (side.get(option.name, option.default) for side in (before, after))
+        if old != new:
+            yield option, old, new
+
+
+def changed_entries(old: Any, new: Any) -> list[str] | None:
+    """The keys of two values that differ; None where these are no mappings."""
+    a, b = old or {}, new or {}
+    if not isinstance(a, Mapping) or not isinstance(b, Mapping):
+        return None
+    return [name for name in {**a, **b} if a.get(name) != b.get(name)]
+
+
 def change_words(before: Values, after: Values) -> list[str]:
     """Every option that differs, in the order of the options: ``quantized_algorithm mmse``."""
     words = []
-    for option in OPTIONS:
-        old, new = (side.get(option.name, option.default) for side in (before, after))
-        if old == new:
-            continue
+    for option, old, new in changed_options(before, after):
         if option.name == "quantized_layers":
             words += _promotions(_layers(before), _layers(after))
-        elif isinstance(old or {}, Mapping) and isinstance(new or {}, Mapping):
-            names = [
-                n
-                for n in {**(old or {}), **(new or {})}
-                if (old or {}).get(n) != (new or {}).get(n)
-            ]
+        elif (names := changed_entries(old, new)) is not None:
             words.append(f"{option.name} of {_named(names)}")
         elif isinstance(new, bool):
             words.append(f"{option.name} {'on' if new else 'off'}")

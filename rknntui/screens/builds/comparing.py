@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from engine import OPTIONS, gain_text, human_bytes, sanitize, sqnr_text
+from engine import gain_text, human_bytes, sanitize, sqnr_text
 from engine.wire.formats import CHANGE, MILLISECONDS, SHORT_MOMENT
-from rknntui.session.builds import output_decibels, recipe_of, value_text
+from rknntui.session.builds import (
+    changed_entries,
+    changed_options,
+    dicts,
+    number,
+    output_decibels,
+    recipe_of,
+    value_text,
+)
 from rknntui.widgets.findings import wrapped
-from rknntui.widgets.strips import shorten
+from rknntui.widgets.strips import fit
 
 if TYPE_CHECKING:
     from engine import JobRecord
@@ -25,6 +33,8 @@ TOLD_DB = 0.05
 WORSE_DB = 0.5
 """An output that lost more is a regression."""
 _WORSE_SHARE = 0.05
+_UNEQUAL = 1e9
+"""The dB that one has more than another, of which one has no error."""
 _LAYERS = 12
 
 
@@ -77,7 +87,7 @@ def _gain(row: Change) -> float:
     _, old, new = row
     if old is None or new is None or old == new:
         return 0.0
-    return new - old if math.isfinite(new - old) else math.copysign(1e9, new - old)
+    return new - old if math.isfinite(new - old) else math.copysign(_UNEQUAL, new - old)
 
 
 def _verdicts(
@@ -92,7 +102,7 @@ def _verdicts(
     if won:
         best = "; ".join(_words(row) for row in reversed(won[-3:]))
         said.append(("✓", "good", f"better: {best}"))
-    for name, old, new in _figures(before, after):
+    for name, old, new, _ in _figures(before, after):
         if old and new and new > old * (1 + _WORSE_SHARE) and "time" in name:
             said.append(("!", "warn", f"slower: {name} {CHANGE.text(new / old - 1)}"))
     if not said:
@@ -118,22 +128,13 @@ def _table(title: str, rows: Sequence[Change], width: int, nothing: str) -> list
     room = min(max(cell_len(sanitize(name)) for name, _, _ in rows), max(12, width - 34))
     lines = _head(title)
     for row in rows:
-        name, old, new = row
+        name, *values = row
         gain = _gain(row)
         style = "bad" if gain <= -WORSE_DB else "good" if gain >= WORSE_DB else "dim"
-        shown = shorten(sanitize(name), room)
-        texts = ["–" if v is None else sqnr_text(v, unit=False) for v in (old, new)]
-        change = ""
-        if abs(gain) >= TOLD_DB:
-            change = gain_text(gain, unit=False) if abs(gain) < 1e9 else ""
-        pad = " " * (room - cell_len(shown))
-        lines.append(
-            [
-                (f"  {shown}{pad}", ""),
-                (f"{texts[0]:>8} → {texts[1]:>7}", ""),
-                (f" {change:>8}", style),
-            ]
-        )
+        old, new = ("–" if value is None else sqnr_text(value, unit=False) for value in values)
+        change = gain_text(gain, unit=False) if TOLD_DB <= abs(gain) < _UNEQUAL else ""
+        figures = f"{old:>8} → {new:>7}"
+        lines.append([(f"  {fit(sanitize(name), room)}{figures}", ""), (f" {change:>8}", style)])
     return lines
 
 
@@ -153,61 +154,54 @@ def _layer_lines(before: Compared, after: Compared, width: int) -> list[Line]:
 
 
 def _worst(result: Values) -> dict[str, float]:
-    rows = result.get("worst")
-    found = {}
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, dict) and isinstance(row.get("layer"), str):
-            value = row.get("sqnr_db")
-            found[row["layer"]] = value if isinstance(value, int | float) else math.inf
-    return found
+    rows = [row for row in dicts(result.get("worst")) if isinstance(row.get("layer"), str)]
+    values = [number(row.get("sqnr_db")) for row in rows]
+    return {
+        row["layer"]: math.inf if value is None else value
+        for row, value in zip(rows, values, strict=True)
+    }
 
 
-def _figures(before: Compared, after: Compared) -> list[tuple[str, Any, Any]]:
+Figure = tuple[str, float | None, float | None, Callable[[float], str]]
+"""Name, value before, value after, how it is written."""
+
+
+def _figures(before: Compared, after: Compared) -> list[Figure]:
+    sizes = [number(side.result.get("container_bytes")) for side in (before, after)]
     return [
-        (name, read(before), read(after))
-        for name, read in (
-            ("size", lambda side: side.result.get("container_bytes")),
-            ("time (estimated)", lambda side: side.time_ms),
-            ("time (measured)", lambda side: side.median_ms),
-        )
+        ("size", sizes[0], sizes[1], human_bytes),
+        ("time (estimated)", before.time_ms, after.time_ms, _milliseconds),
+        ("time (measured)", before.median_ms, after.median_ms, _milliseconds),
     ]
 
 
+def _milliseconds(value: float) -> str:
+    return f"{MILLISECONDS.text(value)} ms"
+
+
 def _figure_lines(before: Compared, after: Compared) -> list[Line]:
-    lines = []
-    for name, old, new in _figures(before, after):
-        known = [isinstance(value, int | float) for value in (old, new)]
-        if not any(known):
-            continue
-        texts = ["–", "–"]
-        for at, value in enumerate((old, new)):
-            if known[at]:
-                texts[at] = (
-                    human_bytes(value) if name == "size" else f"{MILLISECONDS.text(value)} ms"
-                )
-        apart = CHANGE.text(new / old - 1) if all(known) and old else ""
-        lines.append([(f"  {name:<18}{texts[0]} → {texts[1]}  ", ""), (apart, "dim")])
-    return [*_head("Size and time"), *lines] if lines else []
+    lines = _head("Size and time")
+    for name, old, new, text in _figures(before, after):
+        if (old, new) != (None, None):
+            was, now = ("–" if value is None else text(value) for value in (old, new))
+            apart = CHANGE.text(new / old - 1) if old and new is not None else ""
+            lines.append([(f"  {name:<18}{was} → {now}  ", ""), (apart, "dim")])
+    return lines if len(lines) > 2 else []
 
 
 def _option_lines(before: Values, after: Values, width: int) -> list[Line]:
     lines = _head("Options")
-    for option in OPTIONS:
-        old, new = (side.get(option.name, option.default) for side in (before, after))
-        if old == new:
-            continue
-        if isinstance(old or {}, Mapping) and isinstance(new or {}, Mapping):
-            lines += wrapped(option.name, width, "", "  ")
-            a, b = dict(old or {}), dict(new or {})
-            for name in {**a, **b}:
-                if a.get(name) != b.get(name):
-                    was, now = (
-                        sanitize(str(side.get(name, "as the model")), 60) for side in (a, b)
-                    )
-                    lines += wrapped(f"{sanitize(name, 80)}: {was} → {now}", width, "", "    ")
-        else:
+    for option, old, new in changed_options(before, after):
+        names = changed_entries(old, new)
+        if names is None:
             was, now = value_text(option, old), value_text(option, new)
             lines += wrapped(f"{option.name}: {was} → {now}", width, "", "  ")
+            continue
+        lines += wrapped(option.name, width, "", "  ")
+        for name in names:
+            sides = (str((side or {}).get(name, "as the model")) for side in (old, new))
+            was, now = (sanitize(side, 60) for side in sides)
+            lines += wrapped(f"{sanitize(name, 80)}: {was} → {now}", width, "", "    ")
     return lines if len(lines) > 2 else [*lines, [("  the same", "dim")]]
 
 
@@ -222,9 +216,7 @@ def _finding_lines(before: Values, after: Values, width: int) -> list[Line]:
 
 
 def _findings(result: Values) -> dict[tuple[str, str], str]:
-    rows = result.get("findings")
     return {
         (str(row.get("code")), str(row.get("where"))): sanitize(str(row.get("what")), 300)
-        for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, dict)
+        for row in dicts(result.get("findings"))
     }
