@@ -14,7 +14,7 @@ from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, Theming, theme_files
 from rknntui.compat import QuietCrashApp
 from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings
-from rknntui.links import Link, RunAction
+from rknntui.links import GoToCompile, Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
 from rknntui.session import kept
@@ -31,7 +31,7 @@ from rknntui.session.messages import (
 from rknntui.session.promotion import read_table
 from rknntui.session.state import Session
 from rknntui.session.timing import StageTimes, left_text, times_file
-from rknntui.starting import OWN, Starting, unused_key, why_not
+from rknntui.starting import Starting, unused_key
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
 from rknntui.widgets.divider import STEP, move_shown
@@ -206,12 +206,12 @@ class Workbench(QuietCrashApp):
         if action.noun in WORKSPACES:
             workspace = self.visited.get(action.noun)
             return workspace.disabled_reason(action.method) if workspace is not None else ""
-        return why_not(action.id, self.session, self.starting)
+        return self.starting.disabled_reason(action.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what cannot run now."""
-        id_ = OWN.get(action)
-        return None if id_ and self.disabled_reason(REGISTRY[id_]) else True
+        own = REGISTRY.called("app", action) or REGISTRY.called("job", action)
+        return None if own is not None and self.disabled_reason(own) else True
 
     def on_key(self, event: events.Key) -> None:
         """A key that cannot act says why in one line, and which key would make it possible."""
@@ -379,7 +379,7 @@ class Workbench(QuietCrashApp):
 
     def action_compile(self) -> None:
         """Go to where the build is compiled for the target's chip."""
-        self.starting.compile()
+        self.post_message(GoToCompile())
 
     def action_target(self) -> None:
         """Change what everything is for: chip, toolkit, board, compiled file."""

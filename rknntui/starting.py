@@ -7,13 +7,12 @@ import time
 from typing import TYPE_CHECKING
 
 from rknntui.keys.actions import REGISTRY, Action, key_text, with_keys
-from rknntui.links import GoToCompile, GoToOption
+from rknntui.links import GoToOption
 from rknntui.session.target import mismatches
 
 if TYPE_CHECKING:
     from textual.binding import ActiveBinding
 
-    from rknntui.session.state import Session
     from rknntui.shell import Shell
 
 ANSWER_SECONDS = 15.0
@@ -55,15 +54,23 @@ class Starting:
         self._app.notify(text, severity="warning", timeout=ANSWER_SECONDS, markup=False)
         return True
 
-    def disabled_reason(self, method: str) -> str:
-        """Why ``build`` or ``compile`` cannot start now, keys as in texts; empty when it can."""
-        session = self._app.session
+    def disabled_reason(self, action: str) -> str:
+        """Why an action of the workbench itself, by id, cannot run now; empty when it can."""
+        session, history = self._app.session, self._app.session.history
+        if action == "app.undo" and not (history.can_undo or history.left is not None):
+            return "there is nothing to undo."
+        if action == "app.redo" and not history.can_redo:
+            return "there is nothing to redo."
+        if action == "job.cancel" and session.running is None:
+            return "no job is running."
+        if action not in ("app.build", "app.compile"):
+            return ""
         if not session.recipe.get("model") and session.container is None:
-            return "no model is open ({app.open} opens one)."
-        if method == "build" and session.container is not None:
+            return with_keys("no model is open ({app.open} opens one).")
+        if action == "app.build" and session.container is not None:
             return "a container is already built; open its model to build."
-        if method == "build" and session.building:
-            return "a build is running ({job.cancel} stops it)."
+        if action == "app.build" and session.building:
+            return with_keys("a build is running ({job.cancel} stops it).")
         return ""
 
     async def build(self, *, refresh: bool = False) -> None:
@@ -107,29 +114,6 @@ class Starting:
             return
         model = sanitize(str(recipe["model"]).rsplit("/", 1)[-1], 80)
         app.start_job(BUILD, BuildParams(recipe=recipe, refresh=refresh), f"build {model}")
-
-    def compile(self) -> None:
-        """Lead to where the target's chip is compiled for."""
-        self._app.post_message(GoToCompile())
-
-
-# Why an action of the workbench cannot run now, and what a key that does nothing answers.
-
-OWN = {action.method: action.id for action in REGISTRY if action.noun in ("app", "job")}
-"""Method -> id of the workbench's own actions."""
-
-
-def why_not(action: str, session: Session, starting: Starting) -> str:
-    """Why an action of the workbench itself cannot run now; empty when it can."""
-    if action == "app.undo" and not (session.history.can_undo or session.history.left is not None):
-        return "there is nothing to undo."
-    if action == "app.redo" and not session.history.can_redo:
-        return "there is nothing to redo."
-    if action == "job.cancel" and session.running is None:
-        return "no job is running."
-    if action in ("app.build", "app.compile"):
-        return with_keys(starting.disabled_reason(action.partition(".")[2]))
-    return ""
 
 
 def unused_key(app: Shell, key: str, active: ActiveBinding | None) -> str:

@@ -95,6 +95,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._actions: dict[str, Action] = {}
+        self._methods: dict[tuple[str, str], Action] = {}
         self.user_keys: dict[str, str] = {}
 
     def add(self, actions: Iterable[Action]) -> None:
@@ -107,6 +108,7 @@ class Registry:
             known = self._actions.setdefault(action.id, action)
             if known != action:
                 raise ValueError(f"two actions are named {action.id}")
+            self._methods.setdefault((action.noun, action.method), action)
 
     def __iter__(self) -> Iterator[Action]:
         return iter(self._actions.values())
@@ -121,6 +123,10 @@ class Registry:
         """The keys of an action, by id: the user's, else its own."""
         own = self.user_keys.get(key)
         return self[key].keys if own is None else tuple(own.split(","))
+
+    def called(self, noun: str, method: str) -> Action | None:
+        """The action of a noun by its method; None where there is none."""
+        return self._methods.get((noun, method))
 
     def of(self, noun: str) -> list[Action]:
         """The actions of one noun in the order of declaration."""

@@ -177,10 +177,10 @@ class TableWorkspace(Workspace):
 
     def other_view(self, method: str) -> str:
         """Why an action of another view cannot run now; empty where it is of the one shown."""
-        views = next((own.views for own in REGISTRY.of(self.NAME) if own.method == method), ())
-        if not views or self.view in views:
+        own = REGISTRY.called(self.NAME, method)
+        if own is None or not own.views or self.view in own.views:
             return ""
-        return f"it is of the view {views[0]} ({{{self.NAME}.next-view}} switches)."
+        return f"it is of the view {own.views[0]} ({{{self.NAME}.next-view}} switches)."
 
     @on(ViewBar.Changed)
     def _show_pane(self, event: ViewBar.Changed) -> None:

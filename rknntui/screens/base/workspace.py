@@ -138,7 +138,7 @@ class Workspace(Container):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what cannot run now; the footer has the keys of the view that is shown."""
-        known = next((own for own in REGISTRY.of(self.NAME) if own.method == action), None)
+        known = REGISTRY.called(self.NAME, action)
         if known is None:
             return True
         if known.views and self.is_attached and self.view not in known.views:
