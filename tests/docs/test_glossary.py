@@ -121,7 +121,7 @@ def signs(module: ast.Module) -> Iterator[str]:
                 yield text[0]
 
 
-@pytest.mark.parametrize(("kind", "least"), [(columns, 1), (titles, 20), (signs, 12)])
+@pytest.mark.parametrize(("kind", "least"), [(columns, 1), (titles, 30), (signs, 12)])
 def test_what_stands_on_the_screens_has_an_entry(repository: Path, kind, least: int) -> None:
     found = {text for module in sources(repository) for text in kind(module)}
     assert len(found) >= least, "the collector has lost its source"
