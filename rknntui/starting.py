@@ -103,11 +103,9 @@ class Starting:
         asked = asyncio.ensure_future(app.bridge.call(VALIDATE, OfRecipe(recipe)))
         if not (await asyncio.wait({asked}, timeout=_SILENT_SECONDS))[0]:
             app.notify("The recipe is being checked; then the build starts.")
-        answer = await asked
-        problems = {problem.option: problem.message for problem in answer.problems}
-        session.set_problems(problems, answer.findings, answer.yaml)
-        if problems:
-            name, message = next(iter(problems.items()))
+        session.set_problems(await asked)
+        if session.problems:
+            name, message = next(iter(session.problems.items()))
             what = f"{name}: {sanitize(message)}"
             app.notify(what, title="Cannot be built yet", severity="warning", markup=False)
             app.post_message(GoToOption(name))

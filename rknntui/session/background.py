@@ -122,8 +122,7 @@ class Background:
 
         answer = await self._bridge.call(VALIDATE, OfRecipe(recipe))
         if recipe == self._session.recipe:
-            problems = {problem.option: problem.message for problem in answer.problems}
-            self._session.set_problems(problems, answer.findings, answer.yaml)
+            self._session.set_problems(answer)
 
     async def _dataset(self, recipe: Values) -> None:
         from engine.wire.dataset import DATASET_CHECK, CheckParams

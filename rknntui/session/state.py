@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from engine.wire.dataset import DatasetFacts
     from engine.wire.method import Task
     from engine.wire.model import ModelView, Tensor
+    from engine.wire.requests import Checked
     from engine.wire.vendor import ToolkitEnvironment
     from rknntui.session.builds import BuildRow
 
@@ -332,11 +333,10 @@ class Session:
         of_data = {"dataset": f"{count} cannot be read; {first}"} if bad else {}
         return {**of_data, **self.problems, **self._typed}
 
-    def set_problems(
-        self, problems: dict[str, str], findings: Sequence[Finding], yaml: str = ""
-    ) -> None:
+    def set_problems(self, answer: Checked) -> None:
         """Take the answer of ``validate``."""
-        self.problems, self.findings, self.yaml = problems, findings, yaml
+        self.problems = {problem.option: problem.message for problem in answer.problems}
+        self.findings, self.yaml = answer.findings, answer.yaml
         self._publish(ProblemsChanged())
 
     def set_dataset(self, facts: DatasetFacts) -> None:

@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 
 from engine.wire.build import BuildSummary
 from engine.wire.devices import Device, Listing
+from engine.wire.requests import Checked, Problem
 from rknntui.app import Workbench
 from rknntui.demo import demo_folder, demo_recipe
 from rknntui.session.background import Background
@@ -84,7 +85,7 @@ def test_a_build_is_running_done_or_of_another_recipe(monkeypatch: pytest.Monkey
 def test_a_problem_of_the_recipe_comes_before_everything_else() -> None:
     session = Session(lambda message: None)
     session.recipe = {"model": "/m.onnx", "do_quantization": False}
-    session.set_problems({"inputs": "is needed"}, ())
+    session.set_problems(Checked((Problem("inputs", "is needed"),), (), ""))
     config = next(step for step in steps(session) if step.name == "config")
     assert (config.sign, config.figure, config.action) == ("✗", "1", "overview.problem")
 

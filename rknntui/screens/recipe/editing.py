@@ -76,9 +76,7 @@ class FormWorkspace(TableWorkspace):
         from rknntui.screens.dialogs.prompts import ask_trust
 
         await ask_trust(self.workbench, self.session.recipe)
-        answer = await self.bridge.call(VALIDATE, OfRecipe(self.session.recipe))
-        problems = {p.option: p.message for p in answer.problems}
-        self.session.set_problems(problems, answer.findings, answer.yaml)
+        self.session.set_problems(await self.bridge.call(VALIDATE, OfRecipe(self.session.recipe)))
 
     @on(FormRows.Turned)
     def _turned(self, event: FormRows.Turned) -> None:
