@@ -6,18 +6,17 @@ that is being asked for and one that was asked for in vain have signs of their o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
-from engine import human_bytes, option, sanitize, shape_text, sqnr_text
+from engine import human_bytes, option, sanitize, shape_text, sqnr_rank, sqnr_text
 from engine.wire.formats import COUNT, DURATION, PERCENT, PROGRESS, RATE
 from engine.wire.names import VENDOR_KINDS
 from rknntui.session.target import changed_since, toolkit_of
 
 if TYPE_CHECKING:
-    from engine.wire.build import BuildSummary
     from engine.wire.compile import Compiled
     from engine.wire.cost import ChipEstimate
     from rknntui.session.job_view_model import JobView
@@ -109,19 +108,16 @@ def _of_job(name: str, job: JobView | None, again: tuple[str, str, float | None]
     return None
 
 
-def next_step(session: Session) -> Step:
-    """The step that is to be done next; the last one where all are done."""
-    by_name = {step.name: step for step in steps(session)}
-    if session.opening:
-        return by_name["model"]
-    for name in ("model", "config", "dataset", "build", "estimate", "compile", "board", "result"):
-        step = by_name[name]
-        if name == "config" and step.state == "stale":
+def next_step(known: Sequence[Step]) -> Step:
+    """Of all steps the one that is to be done next; the last one where all are done."""
+    for step in known:
+        told = (step.name, step.state)
+        if step.name == "accuracy" or told == ("config", "stale"):
             continue  # what is not saved holds nothing up
-        todo = step.state in ("absent", "stale", "failed", "possible")
-        if step.state == "running" or (step.action and todo):
+        todo = step.action and step.state in ("absent", "stale", "failed", "possible")
+        if todo or step.state == "running" or told == ("model", "loading"):
             return step
-    return by_name["result"]
+    return known[-1]
 
 
 # -- the steps -------------------------------------------------------------------------------------
@@ -211,7 +207,7 @@ def _build(session: Session) -> Step:
         return Step("build", "possible" if ready else "absent", "", "not built yet", *build)
     size = human_bytes(summary.quantized_bytes or summary.float_bytes)
     if session.stale:
-        return Step("build", "stale", size, f"{changes_text(session)} changed since", *build)
+        return Step("build", "stale", size, f"{changed_since(session)} changed since", *build)
     took = "" if seconds is None else f" · took {DURATION.text(seconds)} (measured)"
     kind = f"{summary.quantized_dtype} {summary.quantized_algorithm}"
     text = f"{kind if summary.quantized else 'float'} · {size}{took}"
@@ -229,13 +225,11 @@ def _accuracy(session: Session) -> Step:
         return Step("accuracy", "absent", "", "needs a build")
     if not summary.quantized:
         return Step("accuracy", "done", "float", "not quantized: as the float model")
-    lowest = lowest_db(summary)
+    outputs = sorted(summary.outputs, key=lambda output: sqnr_rank(output.sqnr_db))
+    lowest = outputs[0].sqnr_db if outputs else None
     figure = sqnr_text(lowest)
-    said = [
-        f"{sanitize(output.name, 24)} {sqnr_text(output.sqnr_db)}"
-        for output in sorted(summary.outputs, key=lambda output: _rank(output.sqnr_db))[:_NAMES]
-    ]
-    more = len(summary.outputs) - len(said)
+    said = [f"{sanitize(one.name, 24)} {sqnr_text(one.sqnr_db)}" for one in outputs[:_NAMES]]
+    more = len(outputs) - len(said)
     if more > 0:
         said.append(f"{more} more")
     over = _count(summary.samples, "sample")
@@ -361,11 +355,6 @@ _STEPS: dict[str, Callable[[Session], Step]] = {
 # -- what they say ---------------------------------------------------------------------------------
 
 
-def lowest_db(summary: BuildSummary) -> float | None:
-    """The lowest SQNR of the outputs; None without noise."""
-    return min((output.sqnr_db for output in summary.outputs), key=_rank, default=None)
-
-
 def estimate_of(session: Session) -> ChipEstimate | None:
     """The estimate for the target's chip; None before there is one."""
     chips = () if session.estimates is None else session.estimates.chips
@@ -407,20 +396,9 @@ def _scores(session: Session) -> str:
     return f" · {sanitize(first.name, 20)} {before} → {after} % over {last[1].samples}"
 
 
-def changes_text(session: Session) -> str:
-    """The first options that changed since the build."""
-    names = changed_since(session)
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more
-
-
 def _took(session: Session, method: str) -> float | None:
     job, _ = session.last.get(method, (None, None))
     return None if job is None else job.seconds
-
-
-def _rank(value: float | None) -> float:
-    return float("inf") if value is None else value
 
 
 def _values(value: object) -> str:

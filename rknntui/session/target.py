@@ -82,10 +82,12 @@ def toolkit_of(session: Session) -> ToolkitEnvironment | None:
     return next((row for row in rows if row.default), rows[0] if rows else None)
 
 
-def changed_since(session: Session) -> list[str]:
-    """The options that differ from those of the last build, by name."""
+def changed_since(session: Session) -> str:
+    """The first options that differ from those of the last build, by name."""
     built, recipe = session.built or {}, session.recipe
-    return sorted(n for n in {*built, *recipe} if built.get(n) != recipe.get(n))
+    names = sorted(n for n in {*built, *recipe} if built.get(n) != recipe.get(n))
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more
 
 
 # -- what does not fit -----------------------------------------------------------------------------
@@ -144,9 +146,6 @@ def _toolkit(session: Session) -> Mismatch | None:
 def _build(session: Session) -> Mismatch | None:
     if not session.stale:
         return None
-    names = changed_since(session)
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    what = f"The build is older than the recipe: {', '.join(names[:_NAMES])}{more} changed."
-    return Mismatch(
-        "build", what, "the build is older than the recipe", "app.build", "builds again"
-    )
+    short = "the build is older than the recipe"
+    what = f"The build is older than the recipe: {changed_since(session)} changed."
+    return Mismatch("build", what, short, "app.build", "builds again")

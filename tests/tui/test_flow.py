@@ -14,7 +14,7 @@ from PIL import Image
 from engine import RKNN, read_result
 from engine.wire.build import SIMULATE, SimulateParams
 from rknntui.app import Workbench
-from rknntui.session.steps import next_step
+from rknntui.session.steps import next_step, steps
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, pictures, press_text, shown, write_recipe
@@ -33,7 +33,9 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         # open
         await pilot.press("o")
         await choose_path(pilot, model)
-        await until(pilot, lambda: next_step(app.session).name == "dataset", "samples are next")
+        await until(
+            pilot, lambda: next_step(steps(app.session)).name == "dataset", "samples are next"
+        )
 
         # samples, mean and std in one form
         await pilot.press("enter")
@@ -46,7 +48,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         assert app.session.recipe["std_values"] == [[127.5]]
 
         # build
-        await until(pilot, lambda: next_step(app.session).name == "build", "a build is next")
+        await until(pilot, lambda: next_step(steps(app.session)).name == "build", "a build is next")
         await pilot.press("enter")
         await until(pilot, lambda: app.session.summary is not None, "a build")
         await until(pilot, lambda: "logits" in screen_text(app), "its output")

@@ -45,7 +45,7 @@ def by_name(session: Session) -> dict[str, str]:
 def test_absent_loading_and_failed_have_signs_of_their_own() -> None:
     session = Session(lambda message: None)
     assert set(by_name(session).values()) == {"–"}
-    assert next_step(session).action == "app.open"
+    assert next_step(steps(session)).action == "app.open"
     session.now_opening("m.onnx")
     assert by_name(session)["model"] == "…"
     session.now_opening("")
@@ -57,7 +57,7 @@ def test_absent_loading_and_failed_have_signs_of_their_own() -> None:
     assert len(set(SIGNS.values())) == len(SIGNS), "each state has a sign"
 
 
-def test_a_build_is_running_done_or_of_another_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_is_running_done_or_of_another_recipe() -> None:
     session = Session(lambda message: None)
     session.recipe = {"model": "/m.onnx", "do_quantization": False}
     assert by_name(session)["build"] == "○"
@@ -76,8 +76,7 @@ def test_a_build_is_running_done_or_of_another_recipe(monkeypatch: pytest.Monkey
     assert (config.sign, "not saved" in config.text) == ("●", True)
     found = {step.name: replace(step, state="done") for step in steps(session)}
     ready = (*steps(session)[1:], found["model"])
-    monkeypatch.setattr("rknntui.session.steps.steps", lambda session: ready)
-    assert next_step(session).name == "build", "a change that is not saved holds nothing up"
+    assert next_step(ready).name == "build", "a change that is not saved holds nothing up"
     layers = next(tab for tab in step_tabs(session) if tab.name == "layers")
     assert (layers.sign, layers.figure) == ("●", "float"), "not the size of the build"
 
@@ -172,7 +171,9 @@ async def test_enter_alone_builds_and_gains_and_times_come_by_themselves(own_hom
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         assert app.workspace is not None
-        await until(pilot, lambda: next_step(app.session).name == "build", "the build is next")
+        await until(
+            pilot, lambda: next_step(steps(app.session)).name == "build", "the build is next"
+        )
         await pilot.press("enter")
         await until(pilot, lambda: app.session.summary is not None, "it is built")
         panel = app.workspace.panel("promote")
@@ -182,13 +183,13 @@ async def test_enter_alone_builds_and_gains_and_times_come_by_themselves(own_hom
         text = screen_text(app)
         assert "simulated" in text
         assert "estimated" in text
-        await until(pilot, lambda: next_step(app.session).name == "compile", "the next step")
+        await until(pilot, lambda: next_step(steps(app.session)).name == "compile", "the next step")
         await until(pilot, lambda: app.session.layers.of("choice"), "the dtypes of layers")
         await pilot.press("space")
         await settle(pilot)
         first = panel.items[0]
         assert set(app.session.recipe["quantized_layers"]) == {first.id, *first.together}
-        assert next_step(app.session).name == "build", "the build is of another recipe now"
+        assert next_step(steps(app.session)).name == "build", "the build is of another recipe now"
         await pilot.press("x")
         await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")
         assert str(demo_folder()) not in app.screen.query_one("Input").value, "it is not ours"
@@ -237,13 +238,15 @@ async def test_a_from_a_file_to_w8a8_with_its_accuracy(own_home: Path, faces: Pa
     app = Workbench(str(faces), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         keys = Keys(pilot)
-        await until(pilot, lambda: next_step(app.session).name == "dataset", "samples are next")
+        await until(
+            pilot, lambda: next_step(steps(app.session)).name == "dataset", "samples are next"
+        )
         await until(pilot, lambda: app.session.findings, "mean and std are proposed")
         await keys.press("enter")
         await until(pilot, lambda: "127, 128" in screen_text(app), "the form")
         assert "photos" in screen_text(app), "samples beside the model"
         await keys.press("enter")
-        await until(pilot, lambda: next_step(app.session).name == "build", "a build is next")
+        await until(pilot, lambda: next_step(steps(app.session)).name == "build", "a build is next")
         await keys.press("enter")
         await until(pilot, lambda: app.session.summary is not None, "it is built")
         await until(pilot, lambda: " dB" in screen_text(app), "the outputs")

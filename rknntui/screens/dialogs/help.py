@@ -12,7 +12,7 @@ from textual.widgets import Label
 from rknntui.compat import bindings_in_reach
 from rknntui.keys.actions import REGISTRY, found_by, key_text, with_keys
 from rknntui.screens.dialogs.dialogs import Dialog, TextDialog, paragraphs
-from rknntui.session.steps import next_step
+from rknntui.session.steps import next_step, steps
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.one_line import SearchLine
 from rknntui.widgets.wrap import wrap
@@ -108,7 +108,7 @@ def first_lines(session: Session, name: str) -> list[str]:
     main = [action for key in "rexa" for action in REGISTRY.of(name)
             if key in REGISTRY.keys_of(action.id)]  # fmt: skip
     keys = " · ".join(f"{key_text(action.id)} {action.label}" for action in main)
-    step = next_step(session)
+    step = next_step(steps(session))
     to_do = f"{step.name}: {step.does or step.text}"
     if step.action in REGISTRY:
         own = REGISTRY.keys_of(step.action)

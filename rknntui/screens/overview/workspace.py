@@ -209,7 +209,7 @@ class Overview(Workspace):
         begin = session.model is None and not session.opening
         self.set_class(session.model is None, "-bare")
         items = self._beginnings() if begin else steps(session)
-        self.steps.show(items, items[0].name if begin else next_step(session).name)
+        self.steps.show(items, (items[0] if begin else next_step(items)).name)
         if session.model is not None:
             self._show_promotions()
             self._show_times()
