@@ -90,8 +90,6 @@ class Background:
                 yield "dataset", of, lambda: self._dataset(recipe)
         if model.loaded is False or not self.enabled:
             return
-        if session.chip:
-            yield "layers", (recipe, session.chip), lambda: self._layers(session.chip.lower())
         yield "estimate", recipe, self._estimate
         if session.container is None:
             yield "joins", session.built or recipe, self._joins
@@ -131,25 +129,22 @@ class Background:
             facts = await self._bridge.call(DATASET_CHECK, CheckParams(recipe=recipe))
             self._session.set_dataset(facts)
 
-    async def _layers(self, chip: str) -> None:
-        from engine.wire.cost import COST_ESTIMATE, EstimateParams
-        from engine.wire.layers import layer_rows
-
-        params = EstimateParams(**self._target, chips=(chip,))
-        estimates = await self._bridge.call(COST_ESTIMATE, params)
-        self._session.layers.fill("estimated", layer_rows(estimates.chips[0]))
-
     async def _estimate(self) -> None:
-        """Of one chip after the other, the target's first: what the user asks waits for one."""
+        """Of one chip after the other, the target's first, which alone is asked for its layers:
+        what the user asks waits for one.
+        """
         from engine import chips
         from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
+        from engine.wire.layers import layer_rows
 
         session, rows = self._session, list[ChipEstimate]()
         own = session.chip.lower()
         for name in sorted((chip.name for chip in chips()), key=lambda name: name != own):
-            params = EstimateParams(**self._target, chips=(name,), layers=False)
+            params = EstimateParams(**self._target, chips=(name,), layers=name == own)
             answer = await self._bridge.call(COST_ESTIMATE, params)
-            rows += answer.chips
+            if name == own:
+                session.layers.fill("estimated", layer_rows(answer.chips[0]))
+            rows += (replace(row, layers=()) for row in answer.chips)
             session.estimates = replace(answer, chips=tuple(rows))
             session.known("estimate", "")
 

@@ -284,10 +284,10 @@ class Overview(Workspace):
         whole, longest = sum(row.time_ms for row in every), rows[0].time_ms if rows else 0.0
         if not session.chip:
             empty = f"– no chip is chosen ({key_text('app.target')} chooses it)"
-        elif why := session.asked.get("layers"):
+        elif why := session.asked.get("estimate"):
             empty = f"✗ {sanitize(why, 200)}"
         else:
-            empty = "… estimating" if "layers" in session.asked else "– not known yet"
+            empty = "… estimating" if "estimate" in session.asked else "– not known yet"
         title = f"Time on {session.chip or 'the target'}, estimated"
         line = partial(words.time_line, whole=whole, longest=longest)
         self.panel("time").show(title, rows, line, empty)
