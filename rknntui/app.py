@@ -383,15 +383,16 @@ class Workbench(QuietCrashApp):
 
     def action_target(self) -> None:
         """Change what everything is for: chip, toolkit, board, compiled file."""
-        from rknntui.screens.dialogs.target import ask_target
+        from rknntui.screens.dialogs.dialogs import ask_user
+        from rknntui.screens.dialogs.target import TargetDialog
 
-        ask_target(self)
+        ask_user(self, TargetDialog(self.session), lambda part: self.take_target(*part))
 
     def take_target(self, kind: str, value: str) -> None:
         """Make ``value`` the chip, board, toolkit or compiled file."""
         from rknntui.screens.dialogs.target import take_target
 
-        self.do(take_target(self, (kind, value)))
+        self.do(take_target(self, kind, value))
 
     def action_jump_to(self) -> None:
         """Jump to a layer, option, file, board or action by its name."""

@@ -323,25 +323,29 @@ class ChoiceDialog(Dialog):
         letter = event.character if event.is_printable else ""
         if letter and (self._words or letter != " "):
             self._search(self._words + letter)
+        elif event.key == "backspace" and len(self._words) > 1:
+            self._search(self._words[:-1])
         elif event.key in ("backspace", "ctrl+u", "escape") and self._words:
-            self._search(self._words[:-1] if event.key == "backspace" else "")
+            self._search("", self._here())
         else:
             return
         event.stop()
 
-    def _search(self, words: str) -> None:
-        """Show the choices that have the words: those that begin so first, then those about it."""
+    def _search(self, words: str, here: str = "") -> None:
+        """Show the choices that have the words: those that begin so first, then those about it.
+
+        The cursor is on ``here`` then, else on the first one.
+        """
         found = [(_rank(words.lower(), c, self._about.get(c, "")), c) for c in self._choices]
         shown = tuple(choice for rank, choice in sorted(found, key=lambda f: f[0]) if rank < _NOT)
         if words and not shown:
             self.app.bell()
             return
-        here = self._here()
         self._words, self._shown = words, shown
         title = f"{self.TITLE_TEXT}: {words}" if words else self.TITLE_TEXT
         self.query_one(Vertical).border_title = title
         self._lay_out()
-        at = 0 if words or here not in shown else shown.index(here)
+        at = shown.index(here) if here in shown else 0
         self.query_one(TextRows).cursor = at
         self._tell(at)
 
@@ -369,12 +373,6 @@ class ChoiceDialog(Dialog):
         """The choice under the cursor; empty where there is none."""
         at = self.query_one(TextRows).cursor
         return self._shown[at] if at < len(self._shown) else ""
-
-    def _go_to(self, choice: str) -> None:
-        """Put the cursor on a choice, where it is shown."""
-        if choice in self._shown:
-            self.query_one(TextRows).cursor = self._shown.index(choice)
-            self._tell(self.query_one(TextRows).cursor)
 
     @on(TextRows.Highlighted)
     def _moved(self, event: TextRows.Highlighted) -> None:

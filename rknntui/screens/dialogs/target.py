@@ -65,15 +65,14 @@ class TargetDialog(ChoiceDialog):
     """All of the target in one list; dismissed with the part that was chosen.
 
     Args:
-        app: has the session, and asks which boards and toolkits there are.
+        session: has the target, and what is known of chips, boards and toolkits.
     """
 
-    def __init__(self, app: Shell) -> None:
-        self._app_shell = app
-        super().__init__("Target: chip, board, toolkit or compiled file", (), "")
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        start = self._label(("chip", session.chip))
+        super().__init__("Target: chip, board, toolkit or compiled file", (), "", start=start)
         self._renew()
-        session = app.session
-        self._start = self._label(("chip", session.chip))
 
     def _label(self, part: Part) -> str:
         kind, value = part
@@ -81,13 +80,13 @@ class TargetDialog(ChoiceDialog):
         return f"{kind:<{_WIDTH}}{sanitize(name, 60) or 'none'}"
 
     def _renew(self) -> None:
-        rows = target_rows(self._app_shell.session)
+        rows = target_rows(self._session)
         self._parts: dict[str, Part] = {self._label(part): part for part in rows}
         self._about = {self._label(part): about for part, about in rows.items()}
         self._choices = self._shown = tuple(self._parts)
 
     def _counts(self, choice: str) -> bool:
-        session, part = self._app_shell.session, self._parts[choice]
+        session, part = self._session, self._parts[choice]
         toolkit = toolkit_of(session)
         return part in (
             ("chip", session.chip),
@@ -101,16 +100,14 @@ class TargetDialog(ChoiceDialog):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._app_shell.do(self._look())
+        self.workbench.do(self._look())
 
     async def _look(self) -> None:
         """Ask which boards and toolkits there are; what does not answer stays as it is known."""
-        bridge, session = self._app_shell.bridge, self._app_shell.session
+        bridge, known = self.workbench.bridge, self._session.boards
 
         async def boards() -> None:
-            session.boards.listing = await bridge.call(
-                DEVICES_LIST, DeviceListParams(session.boards.over_ssh)
-            )
+            known.listing = await bridge.call(DEVICES_LIST, DeviceListParams(known.over_ssh))
             self._again()
 
         async def toolkits() -> None:
@@ -126,29 +123,17 @@ class TargetDialog(ChoiceDialog):
         """More is known: the cursor stays on its row."""
         if not self.is_attached:
             return
-        here, words = self._here(), self._words
+        here = self._here()
         self._renew()
-        self._search(words)
-        self._go_to(here)
+        self._search(self._words, here)
 
 
-def ask_target(app: Shell) -> None:
-    """Ask for another part of the target, and take it."""
-
-    def take(part: Part | None) -> None:
-        if part is not None:
-            app.take_target(*part)
-
-    app.push_screen(TargetDialog(app), take)
-
-
-async def take_target(app: Shell, part: Part) -> None:
+async def take_target(app: Shell, kind: str, value: str) -> None:
     """Make a part of the target what was chosen.
 
     Raises:
         EngineError: the toolkit cannot be used.
     """
-    kind, value = part
     session = app.session
     if kind == "chip":
         if session.container is not None:
