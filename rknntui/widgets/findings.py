@@ -9,6 +9,9 @@ from rknntui.keys.actions import key_text
 from rknntui.widgets.strips import Line
 from rknntui.widgets.wrap import wrap
 
+SIGNS = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
+"""Severity -> sign and style, the gravest first."""
+
 
 def wrapped(text: str, width: int, style: str, indent: str = "") -> list[Line]:
     """A text as lines of one style."""
@@ -23,10 +26,9 @@ def finding_lines(findings: Iterable[Finding], width: int, applies: str) -> list
         width: cells.
         applies: id of the action that applies a remedy.
     """
-    signs = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
     lines: list[Line] = []
     for finding in findings:
-        sign, style = signs[finding.severity]
+        sign, style = SIGNS[finding.severity]
         where = sanitize(finding.where, 60)
         what = f"{where}: {sanitize(finding.what)}" if where else finding.what
         rows = wrap(what, max(10, width - 2))

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from engine import Finding, gain_text, sanitize
-from engine.wire.formats import ADDED_MS, CHANGE, DECIBEL, DURATION, MILLISECONDS, PROGRESS, SIZE
+from engine.wire.formats import (
+    ADDED_MS,
+    CHANGE,
+    DECIBEL,
+    DURATION,
+    MILLISECONDS,
+    PROGRESS,
+    SHORT_MOMENT,
+    SIZE,
+)
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.session.steps import STYLES, Step
 from rknntui.session.target import mismatches
+from rknntui.widgets.findings import SIGNS
 from rknntui.widgets.strips import bar, cells, fit
 from rknntui.widgets.wrap import wrap
 
@@ -67,9 +78,8 @@ def findings(session: Session) -> list[Finding]:
         if one.kind != "build"  # its step says so
     ]
     known += session.joins
-    order = {"error": 0, "warning": 1, "info": 2}
     own = {(f.code, f.where): f for f in known if f.severity != "info" or f.changes}
-    return sorted(own.values(), key=lambda finding: order[finding.severity])
+    return sorted(own.values(), key=lambda finding: [*SIGNS].index(finding.severity))
 
 
 # -- the panes -------------------------------------------------------------------------------------
@@ -134,7 +144,7 @@ def time_line(cost: LayerCost, wide: bool, *, whole: float, longest: float) -> L
 
 def build_line(row: BuildRow, wide: bool) -> Line:
     """When, what changed, lowest SQNR of the outputs, measured time; where it is wide, size."""
-    when = time.strftime("%m-%d %H:%M", time.localtime(row.started))
+    when = SHORT_MOMENT.text(row.started)
     if time.time() - row.started < 12 * 3600:
         when = when[6:]
     lowest = "–" if row.lowest is None else DECIBEL.text(row.lowest)
@@ -148,9 +158,7 @@ def build_line(row: BuildRow, wide: bool) -> Line:
 
 def finding_line(finding: Finding, wide: bool) -> Line:
     """Sign, where and what; and that a key mends it."""
-    sign, style = {"error": ("✗", "bad"), "warning": ("!", "warn")}.get(
-        finding.severity, ("i", "dim")
-    )
+    sign, style = SIGNS[finding.severity]
     where = f"{sanitize(finding.where, 40)}: " if finding.where else ""
     fix = key_text("overview.apply-remedy") if finding.changes else ""
     return [(f"{sign} {where}{sanitize(finding.what, 300)}", style if sign == "✗" else ""),
@@ -176,14 +184,8 @@ def aligned(lines: list[Line], width: int, cut: Callable[[str, int], str]) -> li
         for (text, style), size in zip(line[1:], widths, strict=True):
             if size:
                 pad = " " * (size - cell_len(text))
-                row.append(
-                    (
-                        f"  {pad}{text}"
-                        if text[:1].isdigit() or text[:1] in "+-"
-                        else f"  {text}{pad}",
-                        style,
-                    )
-                )
+                number = text[:1].isdigit() or text[:1] in "+-"
+                row.append((f"  {pad}{text}" if number else f"  {text}{pad}", style))
         out.append(row)
     return out
 
@@ -211,23 +213,18 @@ def samples_beside(model: str) -> str:
     for place in (folder, folder.parent):
         if (listed := place / "dataset.txt").is_file():
             return str(listed)
-        for inner in _folders(place):
-            if _has_pictures(inner):
+        for inner in sorted(_looked_at(place)):
+            if not inner.name.startswith(".") and _has_pictures(inner):
                 return str(inner)
     return str(folder) if _has_pictures(folder) else ""
 
 
-def _folders(place: Path) -> list[Path]:
+def _looked_at(folder: Path) -> list[Path]:
     try:
-        inner = [path for path, _ in zip(place.iterdir(), range(_LOOKED), strict=False)]
-        return sorted(path for path in inner if path.is_dir() and not path.name.startswith("."))
-    except OSError:
+        return list(islice(folder.iterdir(), _LOOKED))
+    except OSError:  # it is no folder, too
         return []
 
 
 def _has_pictures(folder: Path) -> bool:
-    try:
-        inner = zip(folder.iterdir(), range(_LOOKED), strict=False)
-        return any(path.suffix.lower() in _PICTURES for path, _ in inner)
-    except OSError:
-        return False
+    return any(path.suffix.lower() in _PICTURES for path in _looked_at(folder))

@@ -43,6 +43,8 @@ _WIDE = 50
 _ROWS = 50
 """Rows of a pane at most: what matters stands first, and other views have all."""
 _AS_IT_IS = "as it is"
+_RECENT = "overview.recent"
+"""Of a step that opens a file, which is no action of the registry."""
 
 
 @record
@@ -63,6 +65,18 @@ SAMPLES = Form("Calibration samples", (Samples,))
 class Pane(Rows):
     """One of several lists on a page: up and down lead on to the next one."""
 
+    items: Sequence[Any] = ()
+    """What the rows are of."""
+
+    @property
+    def row_count(self) -> int:
+        return len(self.items)
+
+    @property
+    def item(self) -> Any:
+        """What the row under the cursor is of; None where there is none."""
+        return self.items[self.cursor] if self.cursor < len(self.items) else None
+
     def action_move(self, by: int) -> None:
         """Move the cursor by rows, and out at either end."""
         if 0 <= self.cursor + by < self.row_count:
@@ -82,18 +96,8 @@ class Panel(Pane):
         super().__init__(id=id)
         self._cut = cut
         self._title = ""
-        self.items: Sequence[Any] = ()
         self._parts: list[Line] = []
         self._drawn: tuple[int, list[Line]] = (-1, [])
-
-    @property
-    def row_count(self) -> int:
-        return len(self.items)
-
-    @property
-    def item(self) -> Any:
-        """What the row under the cursor is of; None where there is none."""
-        return self.items[self.cursor] if self.cursor < len(self.items) else None
 
     def show(
         self, title: str, items: Sequence[Any], line: Callable[[Any, bool], Line], empty: str
@@ -132,17 +136,7 @@ class StepRows(Pane):
 
     def __init__(self) -> None:
         super().__init__(id="steps")
-        self.items: tuple[Step, ...] = ()
         self.lit = ""
-
-    @property
-    def row_count(self) -> int:
-        return len(self.items)
-
-    @property
-    def item(self) -> Step | None:
-        """The step under the cursor."""
-        return self.items[self.cursor] if self.cursor < len(self.items) else None
 
     def row_line(self, index: int, width: int) -> Line:
         step = self.items[index]
@@ -236,24 +230,20 @@ class Overview(Workspace):
         there = [p for p in session.recent if Path(p).is_file() and Path(p).parent != ours]
         opens = f"No model is open: {key_text('app.open')} opens a model or a recipe"
         demo = "a small model with its samples and results"
-        rows = [
-            Step("open", "possible", "", opens, "app.open", "choose it"),
-            Step("demo", "possible", "", demo, "overview.demo", "open it"),
-        ]
+        recent = []
         for at, path in enumerate(there, 1):
             text = f"{sanitize(Path(path).name, 80)} · {sanitize(str(Path(path).parent), 200)}"
-            action = "overview.recent", "open it"
-            rows.append(Step(f"recent {at}", "possible", path, text, *action))
-        devices = session.boards.devices
-        boards = [sanitize(device.id, 60) for device in devices] or [
-            sanitize(board, 60)
-            for board in (session.boards.chosen, *session.boards.over_ssh)
-            if board
-        ]
-        text = ", ".join(boards) or "none known"
-        rows.append(Step("boards", "possible", "", text, "go.bench", "show them"))
-        newest = next((row for row in rows if row.name == "recent 1"), None)
-        return (newest, *(row for row in rows if row is not newest)) if newest else tuple(rows)
+            recent.append(Step(f"recent {at}", "possible", path, text, _RECENT, "open it"))
+        named = filter(None, (session.boards.chosen, *session.boards.over_ssh))
+        boards = [device.id for device in session.boards.devices] or named
+        text = ", ".join(sanitize(board, 60) for board in boards) or "none known"
+        return (
+            *recent[:1],
+            Step("open", "possible", "", opens, "app.open", "choose it"),
+            Step("demo", "possible", "", demo, "overview.demo", "open it"),
+            *recent[1:],
+            Step("boards", "possible", "", text, "go.bench", "show them"),
+        )
 
     def _show_promotions(self) -> None:
         session = self.session
@@ -318,17 +308,15 @@ class Overview(Workspace):
     @on(Rows.Chosen, "#steps")
     def action_next(self) -> None:
         """Do the step under the cursor, which is the next one until the cursor is moved."""
-        step = self.steps.item
+        step: Step | None = self.steps.item
         if step is None:
             return
-        if step.action == "overview.recent":
+        if step.action == _RECENT:
             self.workbench.open_path(step.figure)
         elif step.action:
             self.post_message(RunAction(step.action))
         else:
-            place = _PLACES.get(step.name)
-            if place is not None:
-                self.post_message(GoTo(place))
+            self.post_message(GoTo(_PLACES[step.name]))
 
     def action_demo(self) -> None:
         """Open the demo, and build it where it was not built yet."""
@@ -391,7 +379,7 @@ class Overview(Workspace):
                 return
             recipe = dict(self.session.recipe)
             params = ExportParams(recipe=recipe, path=path, format=form, force=force)
-            self.start_job(EXPORT, params, f"export {Path(path).name}")
+            self.start_job(EXPORT, params, f"export {sanitize(Path(path).name, 80)}")
 
         title = "Export (.rknn to simulate, .onnx for the vendor's toolkit, .tflite)"
         ask_new_file(self.app, title, self._beside(".rknn"), write)
@@ -417,12 +405,9 @@ class Overview(Workspace):
         """Show the finding under the cursor in full."""
         from rknntui.screens.dialogs.dialogs import TextDialog
 
-        finding = self.panel("findings").item
-        if finding is not None:
-            applies = "overview.apply-remedy"
-            self.app.push_screen(
-                TextDialog("Finding", lambda width: finding_lines([finding], width, applies))
-            )
+        if (finding := self.panel("findings").item) is not None:
+            lines = partial(finding_lines, [finding], applies="overview.apply-remedy")
+            self.app.push_screen(TextDialog("Finding", lines))
 
     @on(Rows.Chosen, "Panel")
     def _into(self, event: Rows.Chosen) -> None:
