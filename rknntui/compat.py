@@ -71,3 +71,9 @@ def bindings_in_reach(screen: Screen) -> list[tuple[str, list[Binding]]]:
         (node.css_identifier, [binding for _, binding in bindings])
         for node, bindings in screen._modal_binding_chain
     ]
+
+
+def lay_out(screen: Screen) -> None:
+    """Give each widget its size now, behind no paint: what is drawn next fits at once."""
+    with screen.app.batch_update():
+        screen._refresh_layout()

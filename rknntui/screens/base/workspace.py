@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from engine import sanitize
+from rknntui.compat import lay_out
 from rknntui.keys.actions import REGISTRY, bindings, key_text, with_keys
 from rknntui.links import GoToCompile, GoToLayer, GoToNode
 from rknntui.session.messages import StepsChanged
@@ -157,6 +158,7 @@ class Workspace(Container):
     def show(self) -> None:
         """Make it visible and give the focus back to where it was."""
         self.display = True
+        lay_out(self.screen)  # a hidden widget has no width to draw in
         self._tell_opening()
         self.update_view()
         self.focus_inside()

@@ -451,6 +451,11 @@ class DetailPane(SidePane):
         self.node = None
         self._show(lambda width: (value_lines(kind, value, width), {}))
 
+    def wait(self) -> None:
+        """Say that what is to be shown is being read."""
+        self.node = None
+        self._show(lambda _: ([[("reading …", "dim")]], {}))
+
     def show_node(self, node: NodeDetail) -> None:
         """Show a node, and ask for its largest constant."""
         self.node = node

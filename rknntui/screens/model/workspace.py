@@ -113,8 +113,11 @@ class ModelWorkspace(Workspace):
     def update_view(self) -> None:
         self.source.look_again()
         self._refresh_graph()
-        self._ask_for()
         self._follow()
+        if self.graph.node >= 0 and not self._described:
+            self.detail.wait()  # what is known of another node would be painted before this one
+            self._rested()
+        self._ask_for()
 
     def on_model_opened(self) -> None:
         self.which = "source"
@@ -323,12 +326,19 @@ class ModelWorkspace(Workspace):
         if layer is not None and self.shown:
             self.session.layers.choose(layer.id)
         if entry.kind == "node":
-            self._ask_node(self.graph.nodes[entry.at][0])
+            if not self._described:
+                self._ask_node(self.graph.nodes[entry.at][0])
         elif entry.kind == "root":
             self._show_model()
         elif entry.kind in ("input", "output"):
             values = self.graph.inputs if entry.kind == "input" else self.graph.outputs
             self.detail.show_value(entry.kind, values[entry.at])
+
+    @property
+    def _described(self) -> bool:
+        """Whether the pane on the right has the node under the cursor."""
+        shown = self.detail.node
+        return shown is not None and shown.name == self.graph.nodes[self.graph.node][0]
 
     def _ask_node(self, name: str) -> None:
         from engine.wire.model import NODE, NodeParams
