@@ -11,7 +11,7 @@ from textual.containers import Vertical
 
 from engine import option, sanitize
 from engine.wire.build_tables import SWEEP_ROWS
-from engine.wire.sweep import ROW, Axes, Row, Sweep, SweepParams
+from engine.wire.sweep import ROW, SWEEP, Axes, Row, Sweep, SweepParams
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.one_line import Fact, FactsLine
@@ -20,6 +20,7 @@ from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
+    from rknntui.session.state import Session
 
 SWEEP_FORM = Form(
     "Build variants",
@@ -58,11 +59,15 @@ class VariantsPane(Vertical):
     table = getters.query_one("#compared", RecordTable)
     """The builds."""
 
-    def clear(self) -> None:
-        """Forget the builds: they are of another model."""
-        self.job = None
-        self.table.set_records([])
-        self.query_one(FactsLine).show()
+    def follow(self, session: Session) -> None:
+        """Show the last sweep; none of another model."""
+        if self.job is not None and not session.is_ours(self.job):
+            self.job = None
+            self.table.set_records([])
+            self.query_one(FactsLine).show()
+        sweep = session.last_of(SWEEP)
+        if sweep is not None and self.job is None:
+            self.set_job(*sweep)
 
     def set_job(self, job: JobView | None, result: Sweep | None) -> None:
         """Show a sweep, or its latest state."""

@@ -72,13 +72,12 @@ class Builds(TableWorkspace):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: list[BuildRow] = []
         self._records: list[JobRecord] = []
         self._results: dict[str, BuildSummary | None] = {}
         self._times = BuildTimes(self, self._timed)
         self._marked = ""
-        self._wanted = ""
         self._detail = ""
+        self._wanted = "", ""  # the kind of detail that was asked for last, and the job
 
     def compose(self) -> ComposeResult:
         yield ViewBar(tuple(self.PANES))
@@ -122,7 +121,7 @@ class Builds(TableWorkspace):
     # -- the history -------------------------------------------------------------------------------
 
     def update_view(self) -> None:
-        self._show_variants()
+        self.variants.follow(self.session)
         self._reload()
 
     def on_model_opened(self) -> None:
@@ -154,14 +153,7 @@ class Builds(TableWorkspace):
     def on_result_found(self, message: ResultFound) -> None:
         """Variants of an earlier run fit the recipe."""
         if message.method == SWEEP.name:
-            self._show_variants()
-
-    def _show_variants(self) -> None:
-        if self.variants.job is not None and not self.session.is_ours(self.variants.job):
-            self.variants.clear()
-        sweep = self.session.last_of(SWEEP)
-        if sweep is not None and self.variants.job is None:
-            self.variants.set_job(*sweep)
+            self.variants.follow(self.session)
 
     def _look(self, group: str, work: WorkType[None]) -> None:
         """Read something beside the interface, in the place of the last look of that group.
@@ -194,24 +186,17 @@ class Builds(TableWorkspace):
         self._times.follow_target()
         model = self.session.recipe.get("model")
         rows = build_rows(self._records, model, mark=self._marked, times=self._times.by_id)
-        self._rows = sorted(rows, key=lambda row: row.state != "running")
-        self._times.rows = self._rows
-        self.builds.set_records(self._rows, keep="id")
+        self._times.rows = sorted(rows, key=lambda row: row.state != "running")
+        self.builds.set_records(self._times.rows, keep="id")
         name = sanitize(str(model).rsplit("/", 1)[-1], 60) if model else "all models"
-        self.query_one("#builds-view", RecordView).set_title(
-            f"Builds of {name} (dB simulated, est. estimated"
-            f"{f' on {self.session.chip}' if self.session.chip else ''})"
-        )
+        chip = f" on {self.session.chip}" if self.session.chip else ""
+        title = f"Builds of {name} (dB simulated, est. estimated{chip})"
+        self.query_one("#builds-view", RecordView).set_title(title)
         records = [
-            JOBS.record(
-                one,
-                id=one.id,
-                mark="",
-                method=job_word(one.method),
-                title=one.title.removeprefix(f"{one.method} "),
-            )
+            JOBS.record(one, id=one.id, mark="", method=job_word(one.method), title=title)
             for one in self._records
             if not in_background(one.method)
+            for title in [one.title.removeprefix(f"{one.method} ")]
         ]
         self.jobs.set_records(records, keep="id")
 
@@ -249,8 +234,8 @@ class Builds(TableWorkspace):
             self._show_front()
             return
         record = self.record
-        self._wanted = record.id if record is not None else ""
         kind = self._detail if self.view == "Builds" else "log"
+        self._wanted = kind, record.id if record is not None else ""
         if self.view == "Builds":
             whole = kind == "changes" and self.app.size.height < LOW
             self.query_one("#builds-view").display = not whole
@@ -265,7 +250,7 @@ class Builds(TableWorkspace):
     async def _summary(self, record: JobRecord) -> None:
         if record.id not in self._results:
             self._results[record.id] = await asyncio.to_thread(result_of, record, BUILD)
-        if record.id == self._wanted and self._alive and self.row is not None:
+        if self._wanted == ("", record.id) and self._alive and self.row is not None:
             said = [f"Changed: {self.row.changes}", *filter(None, [self.row.note])]
             self.detail.show_lines(partial(summary_lines, self._results[record.id], said))
 
@@ -276,13 +261,12 @@ class Builds(TableWorkspace):
         row = self.row
         if row is None or row.state != "done":
             return None
-        other = next((one for one in self._rows if one.id == self._marked), None)
-        if other is None or other.id == row.id:
-            before = row.before.id if row.before is not None else ""
-            done = [one for one in self._rows if one.state == "done" and one.id != row.id]
-            other = next((one for one in done if one.id == before), done[0] if done else None)
-        if other is None:
+        done = [one for one in self._times.rows if one.state == "done" and one.id != row.id]
+        wanted = (self._marked, row.before.id if row.before is not None else "")
+        found = [one for id_ in wanted for one in done if one.id == id_] or done
+        if not found:
             return None
+        other = found[0]
         return (other, row) if other.started <= row.started else (row, other)
 
     async def _compare(self) -> None:
@@ -291,7 +275,7 @@ class Builds(TableWorkspace):
             self.detail.show_lines(partial(wrapped, self._why_not(), style="dim"))
             return
         sides = [await asyncio.to_thread(compared, one, self._records) for one in pair]
-        if wanted == self._wanted and self._detail == "changes" and self._alive:
+        if wanted == self._wanted and self._alive:
             self.detail.show_lines(partial(comparison, sides[0], sides[1]))
 
     def _why_not(self) -> str:
@@ -367,14 +351,11 @@ class Builds(TableWorkspace):
         """Start the job under the cursor again, as it was; in Variants ask what to vary."""
         if self.view == "Variants":
             now = SweepParams(dict(self.session.recipe), default_axes())
-            SWEEP_FORM.ask(self.app, now, then=self._start_sweep)
+            start = partial(self.start_job, SWEEP, title="build variants")
+            SWEEP_FORM.ask(self.app, now, then=start)
         elif (record := self.record) is not None:
             self.workbench.do(self.bridge.again(record))
             self.notify(f"Started again: {record.title}", markup=False)
-
-    def _start_sweep(self, params: SweepParams) -> None:
-        self.start_job(SWEEP, params, "build variants")
-        self.bar.choose("Variants")
 
     def action_refresh(self) -> None:
         """Build what is open, every stage anew."""
