@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
@@ -44,7 +44,6 @@ from rknntui.session.builds import (
     build_rows,
     recipe_of,
     result_of,
-    results_of,
     tried,
 )
 from rknntui.tables import html_page, html_table, html_text
@@ -124,6 +123,18 @@ async def gather(ask: Ask, recipe: Values) -> BuildReport:
     points = await _front(ask, records, values, summary) if chip else []
     layers = by_layer(*tables)
     return BuildReport(summary, recipe, layers, estimates, ranges, tuple(absent), tuple(points))
+
+
+def results_of(
+    records: Iterable[JobRecord], method: Method[Any, Any], recipe: Values
+) -> Iterator[Any]:
+    """The results of the finished jobs of a recipe, the newest first."""
+    for record in records:
+        done = record.method == method.name and record.state == "done"
+        if done and recipe_of(record) == recipe:
+            result = result_of(record, method)
+            if result is not None:
+                yield result
 
 
 def _measured(records: Sequence[JobRecord], recipe: Values) -> Performance | None:

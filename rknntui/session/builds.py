@@ -119,18 +119,6 @@ def result_of(record: JobRecord, method: Method[Any, Any]) -> Any:
         return None
 
 
-def results_of(
-    records: Iterable[JobRecord], method: Method[Any, Any], recipe: Values
-) -> Iterator[Any]:
-    """The results of the finished jobs of a recipe, the newest first."""
-    for record in records:
-        done = record.method == method.name and record.state == "done"
-        if done and recipe_of(record) == recipe:
-            result = result_of(record, method)
-            if result is not None:
-                yield result
-
-
 def build_rows(
     records: Sequence[JobRecord],
     model: object = None,
@@ -153,8 +141,10 @@ def build_rows(
     medians = _first(records, "devices.perf", _median)
     rows = []
     for at, record in enumerate(builds):
-        recipe = recipe_of(record)
-        before = next((old for old in builds[at + 1 :] if _follows(old, recipe)), None)
+        recipe, summary = recipe_of(record), record.summary or {}
+        done = (old for old in builds[at + 1 :] if old.state == "done")
+        named = recipe.get("model")
+        before = next((old for old in done if recipe_of(old).get("model") == named), None)
         same = _same(recipe)
         rows.append(
             BuildRow(
@@ -162,19 +152,15 @@ def build_rows(
                 before,
                 _changed(record, before),
                 len(_layers(recipe)),
-                lowest_of(record.summary or {}),
+                min(output_decibels(summary).values(), default=None),
                 scores.get(same),
-                number((record.summary or {}).get("container_bytes")),
+                number(summary.get("container_bytes")),
                 (times or {}).get(record.id),
                 medians.get(same),
                 "●" if record.id == mark else "",
             )
         )
     return rows
-
-
-def _follows(old: JobRecord, recipe: Values) -> bool:
-    return old.state == "done" and recipe_of(old).get("model") == recipe.get("model")
 
 
 def _same(recipe: Values) -> str:
@@ -224,11 +210,6 @@ def output_decibels(result: Values) -> dict[str, float]:
     named = [(str(one.get("name")), one.get("sqnr_db")) for one in outputs if "sqnr_db" in one]
     known = [(name, math.inf if db is None else number(db)) for name, db in named]
     return {name: db for name, db in known if db is not None}
-
-
-def lowest_of(result: Values) -> float | None:
-    """The lowest of them; None without any."""
-    return min(output_decibels(result).values(), default=None)
 
 
 # Error against time.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine.wire.build import ACCURACY, BUILD
 from engine.wire.method import Query
 from rknntui.screens.builds.comparing import Compared
-from rknntui.session.builds import recipe_of, result_of, results_of
+from rknntui.session.builds import recipe_of, result_of
 
 if TYPE_CHECKING:
     from engine import JobRecord
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def compared(row: BuildRow, records: Iterable[JobRecord]) -> Compared:
     """A side of a comparison, with its layers where an error analysis of its recipe ran."""
     from engine import read_result, sqnr_rank
+    from rknntui.cost_report.build_page import results_of
 
     analysis = next(results_of(records, ACCURACY, recipe_of(row.record)), None)
     known = () if analysis is None else analysis.layers
@@ -35,7 +36,7 @@ async def report_of(build: JobRecord, records: Iterable[JobRecord], bridge: Brid
     Raises:
         EngineError: there is no worker.
     """
-    from rknntui.cost_report.build_page import gather, page
+    from rknntui.cost_report.build_page import gather, page, results_of
 
     recipe = recipe_of(build)
 
