@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ __all__ = [
     "choose_path",
     "grey_keys",
     "model_view",
+    "opened",
     "pictures",
     "press_text",
     "read_form",
@@ -128,6 +130,16 @@ async def visited(pilot: Pilot[None], workspace: type[W]) -> W:
     await until(pilot, lambda: isinstance(app.workspace, workspace), workspace.NAME)
     assert isinstance(app.workspace, workspace)
     return app.workspace
+
+
+@asynccontextmanager
+async def opened(
+    path: Path, workspace: type[W], size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[Workbench, Pilot[None], W]]:
+    """A workbench of its own with a file and a workspace."""
+    app = Workbench(str(path), state_kept=False)
+    async with app.run_test(size=size) as pilot:
+        yield app, pilot, await visited(pilot, workspace)
 
 
 def grey_keys(app: Workbench) -> set[str]:

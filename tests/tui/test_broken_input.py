@@ -10,7 +10,7 @@ from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ErrorDialog
 from rknntui.screens.recipe.workspace import Recipe
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import press_text, visited, write_recipe
+from tests.tui.flow import opened, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -77,9 +77,7 @@ async def test_a_broken_dataset_is_a_problem_of_its_option_and_n_leads_to_the_li
     recipe = write_recipe(tmp_path, demo, 3)
     with (tmp_path / "dataset.txt").open("a", encoding="utf-8") as stream:
         stream.write("gone.png\n")
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(recipe, Recipe) as (app, pilot, workspace):
         await until(pilot, lambda: "dataset" in app.session.all_problems, "it is told")
         assert app.session.all_problems["dataset"].startswith("A sample cannot be read; line 4: ")
         await pilot.press("n")
@@ -97,12 +95,9 @@ async def test_a_dataset_that_is_gone_leads_to_the_choice_of_another(
 ) -> None:
     recipe = write_recipe(tmp_path, demo, 3)
     (tmp_path / "dataset.txt").unlink()
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Recipe)
+    async with opened(recipe, Recipe) as (app, pilot, _):
         await until(pilot, lambda: "dataset" in app.session.all_problems, "it is told")
         await pilot.press("n")
         await until(pilot, lambda: "does not exist" in said(app), "why")
         await pilot.press("enter")
         await until(pilot, lambda: "Choose a dataset.txt or a folder" in screen_text(app), "choose")
-        await press_text(pilot, "x")

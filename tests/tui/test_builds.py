@@ -25,7 +25,7 @@ from rknntui.session.job_view_model import JobView
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import shown, write_recipe
+from tests.tui.flow import shown, visited, write_recipe
 from tests.tui.terminal import Terminal
 
 SIZE = (80, 24)
@@ -51,13 +51,19 @@ async def built(pilot: Pilot[None], many: int) -> None:
     await until(pilot, lambda: rows() == ["done"] * many, "all are done")
 
 
+def many_samples(demo: Path, folder: Path, times: int) -> Path:
+    """A list that takes a while to calibrate with."""
+    lines = [str(demo / line) for line in (demo / "dataset.txt").read_text().split()]
+    (folder / "many.txt").write_text("\n".join(lines * times))
+    return folder / "many.txt"
+
+
 @pytest.mark.long
 async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> None:
     """Task (g) of the workbench: the step Builds, and the comparison."""
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press(keys_of("builds")[0])
+        await visited(pilot, Builds)
         await until(pilot, lambda: "No builds yet." in screen_text(app), "the empty history")
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         await pilot.press("b")
@@ -97,8 +103,7 @@ async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> Non
 async def test_log_search_marks_and_commands(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press(keys_of("builds")[0])
+        await visited(pilot, Builds)
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         await pilot.press("b")
         await built(pilot, 1)
@@ -131,8 +136,8 @@ async def test_log_search_marks_and_commands(demo: Path) -> None:
 async def test_variants_are_built_and_applied(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press(keys_of("builds")[0], "v", "r")
+        await visited(pilot, Builds)
+        await pilot.press("v", "r")
         await until(pilot, lambda: "Build variants" in screen_text(app), "the form")
         await pilot.press("enter")
         table = app.workspace.variants.table
@@ -224,8 +229,8 @@ async def test_the_front_follows_the_cursor_and_the_target(demo: Path, tmp_path:
     run.end("done", {"points": [{"median": 1500.0}]})
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press(keys_of("builds")[0], "V")
+        await visited(pilot, Builds)
+        await pilot.press("V")
         await until(pilot, lambda: "estimated for a target" in screen_text(app), "no target")
         assert [row.median_ms for row in app.workspace.builds.records] == [1.5, None]
         assert app.workspace.jobs.total == 2, "what runs beside is no job of the list"
@@ -260,15 +265,10 @@ def test_a_million_lines_are_searched_in_seconds(session_home: Path) -> None:
 
 
 async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
-    many = tmp_path / "many.txt"
-    lines = [
-        str(demo / line) for line in (demo / "dataset.txt").read_text().split() if line.strip()
-    ]
-    many.write_text("\n".join(lines * 60))
+    many = many_samples(demo, tmp_path, 60)
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press(keys_of("builds")[0])
+        await visited(pilot, Builds)
         app.session.set_value("dataset", str(many))
         app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
         await until(
@@ -292,8 +292,7 @@ async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
     wrong.write_text("missing.png\n")
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press(keys_of("builds")[0])
+        await visited(pilot, Builds)
         recipe = {**app.session.recipe, "dataset": str(wrong)}
         app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
         await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
@@ -307,9 +306,7 @@ async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_lost_terminal_loses_no_job(demo: Path, tmp_path: Path) -> None:
-    many = tmp_path / "many.txt"
-    lines = [str(demo / line) for line in (demo / "dataset.txt").read_text().split()]
-    many.write_text("\n".join(lines * 20))
+    many = many_samples(demo, tmp_path, 20)
     recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(many)}
     code = (
         "import sys\n"
@@ -346,9 +343,7 @@ def test_a_lost_terminal_loses_no_job(demo: Path, tmp_path: Path) -> None:
 
 
 async def test_quitting_with_a_job_asks(demo: Path, tmp_path: Path) -> None:
-    many = tmp_path / "many.txt"
-    lines = [str(demo / line) for line in (demo / "dataset.txt").read_text().split()]
-    many.write_text("\n".join(lines * 60))
+    many = many_samples(demo, tmp_path, 60)
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")

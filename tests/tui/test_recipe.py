@@ -9,23 +9,19 @@ import pytest
 
 from engine import OPTIONS, option
 from engine.facts import chips
-from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ChoiceDialog
 from rknntui.screens.recipe.words import help_lines
 from rknntui.screens.recipe.workspace import Recipe
 from rknntui.widgets.form import FormRows, OptionForm
 from rknntui.widgets.line_list import TextRows
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import choose_path, press_text, visited, write_recipe
+from tests.tui.flow import choose_path, opened, press_text, write_recipe
 
-SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
 
 async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         rows = workspace.query_one(FormRows)
         known = [o for o in OPTIONS if not o.frameworks or "onnx" in o.frameworks]
         listed = [row for row in rows.rows if not isinstance(row, str)]
@@ -47,9 +43,7 @@ async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path)
 
 
 async def test_a_value_is_checked_as_it_is_typed_by_the_option_and_by_the_model(demo) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         workspace.focus_option("mean_values")
         await pilot.press("e")
         await press_text(pilot, "1,x")
@@ -72,9 +66,7 @@ async def test_a_value_is_checked_as_it_is_typed_by_the_option_and_by_the_model(
 
 
 async def test_choices_turn_numbers_count_and_delete_gives_the_default(demo: Path) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         workspace.focus_option("resize_fit")
         await pilot.press("right")
         assert app.session.recipe["resize_fit"] == "crop"
@@ -93,9 +85,7 @@ async def test_choices_turn_numbers_count_and_delete_gives_the_default(demo: Pat
 
 
 async def test_enter_lists_every_value_with_a_line_on_each(demo: Path) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         workspace.focus_option("target_platform")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
@@ -136,9 +126,7 @@ async def test_the_help_names_every_value(name: str) -> None:
 
 
 async def test_problems_are_counted_on_the_tab_and_reached_by_a_key(demo: Path) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         await until(pilot, lambda: "dataset" in app.session.all_problems, "a problem")
         await until(pilot, lambda: re.search(r"Rec\w* ?[–!✗]", screen_text(app)), "in the tab")
         await pilot.press("n")
@@ -152,9 +140,7 @@ async def test_saved_changed_compared_and_never_replaced_without_a_yes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     recipe = write_recipe(tmp_path, demo)
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(recipe, Recipe) as (app, pilot, workspace):
         assert app.session.recipe["mean_values"] == [[127.5]]
         assert not app.session.dirty
         workspace.focus_option("std_values")
@@ -181,9 +167,7 @@ async def test_saved_changed_compared_and_never_replaced_without_a_yes(
 
 
 async def test_copies_its_yaml_and_its_command_line(demo: Path, tmp_path: Path) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Recipe)
+    async with opened(write_recipe(tmp_path, demo), Recipe) as (app, pilot, _):
         await until(pilot, lambda: bool(app.session.yaml), "the checked recipe")
         await pilot.press("ctrl+y")
         assert "mean_values" in app.clipboard
@@ -196,9 +180,7 @@ async def test_copies_its_yaml_and_its_command_line(demo: Path, tmp_path: Path) 
 
 
 async def test_a_search_finds_options_by_help_and_alias_and_esc_shows_all(demo: Path) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         rows = workspace.form.rows
         every = len(rows.rows)
         for words, name in (("subtracted", "mean_values"), ("rk3588s", "target_platform")):
@@ -219,9 +201,7 @@ async def test_a_search_finds_options_by_help_and_alias_and_esc_shows_all(demo: 
 
 
 async def test_one_choice_sets_mean_and_std_and_one_undo_takes_both_back(demo: Path) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         workspace.focus_option("std_values")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the usual ones")
@@ -242,9 +222,7 @@ async def test_one_choice_sets_mean_and_std_and_one_undo_takes_both_back(demo: P
 async def test_the_other_generations_options_are_left_out_once_a_chip_is_targeted(
     demo: Path,
 ) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=(120, 40)) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe, (120, 40)) as (app, pilot, workspace):
         names = lambda: [r.name for r in workspace.form.rows.rows if not isinstance(r, str)]  # noqa: E731
         assert {"channel_mean_value", "compress_weight"} <= set(names())
         app.session.set_value("target_platform", "rk3588")
@@ -257,9 +235,7 @@ async def test_the_other_generations_options_are_left_out_once_a_chip_is_targete
 
 
 async def test_detail_takes_the_place_of_the_form_and_esc_gives_it_back(demo: Path) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         workspace.focus_option("target_platform")
         await pilot.press("d")
         await until(pilot, lambda: "rk2118  1 NPU core" in screen_text(app), "more chips")

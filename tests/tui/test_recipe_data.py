@@ -1,4 +1,4 @@
-"""Workspace Dataset, by keys alone at 80x24."""
+"""The samples of Recipe, by keys alone at 80x24."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rknntui.app import Workbench
 from rknntui.screens.recipe.workspace import Recipe
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.thumbnail import Thumbnail
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, grey_keys, pictures, press_text, visited, write_recipe
+from tests.tui.flow import choose_path, grey_keys, opened, pictures, press_text, write_recipe
 
-SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
 
 async def test_an_empty_workspace_says_which_keys_fill_it(demo: Path) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Recipe)
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, _):
         await pilot.press("v")
         assert "e chooses a folder of images" in screen_text(app)
         assert "L writes a dataset.txt" in screen_text(app)
@@ -30,9 +26,7 @@ async def test_an_empty_workspace_says_which_keys_fill_it(demo: Path) -> None:
 async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
     demo: Path, tmp_path: Path
 ) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(write_recipe(tmp_path, demo), Recipe) as (app, pilot, workspace):
         await pilot.press("v")
         await until(pilot, lambda: "12 samples" in screen_text(app), "the facts")
         await until(pilot, lambda: bool(workspace.query_one(Thumbnail).rows), "a picture")
@@ -50,9 +44,7 @@ async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
 
 
 async def test_a_picture_follows_a_change_of_the_theme(demo: Path, tmp_path: Path) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(write_recipe(tmp_path, demo), Recipe) as (app, pilot, workspace):
         await pilot.press("v")
         picture = workspace.query_one(Thumbnail)
         await until(pilot, lambda: "▀▀" in screen_text(app), "a picture in colours")
@@ -70,11 +62,9 @@ async def test_a_terminal_without_colours_of_its_own_gets_characters(
 ) -> None:
     if colours == "none":
         monkeypatch.setenv("NO_COLOR", "1")
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with opened(write_recipe(tmp_path, demo), Recipe) as (app, pilot, workspace):
         if colours == "ansi":
             app.theming.use("ansi")
-        workspace = await visited(pilot, Recipe)
         await pilot.press("v")
         picture = workspace.query_one(Thumbnail)
         await until(pilot, lambda: bool(picture.rows), "a picture")
@@ -90,9 +80,7 @@ async def test_problems_name_line_and_file_and_are_reached_by_a_key(
     np.save(tmp_path / "wrong.npy", np.zeros((2, 3), np.float32))
     with (tmp_path / "dataset.txt").open("a", encoding="utf-8") as stream:
         stream.write("gone.png\nwrong.npy\n")
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(recipe, Recipe) as (app, pilot, workspace):
         await pilot.press("v")
         await until(pilot, lambda: "✗ 2 problems" in screen_text(app), "two problems")
         await pilot.press("n")
@@ -116,9 +104,7 @@ async def test_a_remedy_that_can_be_applied_is_not_a_grey_key(demo: Path, tmp_pa
         "preprocess: {mean_values: [[0.5]], std_values: [[0.5]]}\n"
         "dataset: {dataset: dataset.txt}\n"
     )
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=(120, 40)) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(recipe, Recipe, (120, 40)) as (app, pilot, workspace):
         await pilot.press("v")
         await until(pilot, lambda: not workspace.disabled_reason("apply_remedy"), "a remedy")
         await until(pilot, lambda: "Apply fix" not in grey_keys(app), "its key works")
@@ -130,9 +116,7 @@ async def test_the_table_sorts_filters_and_is_written_to_a_file(
     demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Recipe)
+    async with opened(write_recipe(tmp_path, demo), Recipe) as (app, pilot, workspace):
         await pilot.press("v")
         await until(pilot, lambda: "12 samples" in screen_text(app), "the facts")
         await pilot.press("slash")
@@ -155,11 +139,8 @@ async def test_a_folder_is_used_as_it_is_or_written_as_a_list(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = pictures(tmp_path / "photos", 4)
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Recipe)
-        await pilot.press("v")
-        await pilot.press("e")
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, _):
+        await pilot.press("v", "e")
         await choose_path(pilot, folder, "ctrl+s")
         await until(pilot, lambda: "4 samples" in screen_text(app), "the folder's pictures")
         assert app.session.recipe["dataset"] == str(folder)
