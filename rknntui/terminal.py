@@ -135,4 +135,8 @@ def stop_until_fg(app: App[None]) -> None:
         app.notify(said, severity="warning")
         return
     with app.suspend():  # gives the terminal back before the shell takes it
+        # Textual's handler, where it runs as late as after this block, takes the terminal twice:
+        # then the end would not give it back
+        resumed = signal.signal(signal.SIGCONT, signal.SIG_DFL)
         os.kill(0, signal.SIGTSTP)  # as a terminal does: a script that started us stops too
+        signal.signal(signal.SIGCONT, resumed)
