@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import gethostname
+from typing import Any
 
 from rknntui.keys.actions import key_text
 
@@ -20,7 +21,7 @@ Values = dict[str, object]
 
 VERSION = 1
 LIMIT = 4 << 20
-"""Bytes of a draft's file."""
+"""Bytes of a file."""
 KEPT = 50
 """So many drafts stay on disk; the newest do."""
 STEPS = 20
@@ -141,8 +142,6 @@ class Drafts:
         """Write a draft; one that cannot be written is kept in memory."""
         if self._folder is None:
             return
-        from engine import EngineError, atomic_write
-
         data = {
             "version": VERSION,
             "when": round(time.time()),
@@ -153,21 +152,13 @@ class Drafts:
             "built": draft.built,
             "undo": list(draft.undo[-STEPS:]),
         }
-        content = json.dumps(data, indent=1).encode()
-        if len(content) > LIMIT:
-            content = json.dumps({**data, "undo": []}, indent=1).encode()
-        with contextlib.suppress(OSError, EngineError, UnicodeError):
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            atomic_write(self._file(draft.path), content, overwrite=True)
-            self._file(draft.path).chmod(0o600)
-            self._tidy()
-
-    def _tidy(self) -> None:
-        if self._folder is None:
-            return
-        files = sorted(self._folder.glob("*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
-        for old in files[KEPT:]:
-            old.unlink(missing_ok=True)
+        if len(json.dumps(data)) > LIMIT:
+            data["undo"] = []
+        write_json(self._file(draft.path), data)
+        with contextlib.suppress(OSError):
+            files = sorted(self._folder.glob("*.json"), key=lambda p: -p.stat().st_mtime)
+            for old in files[KEPT:]:
+                old.unlink(missing_ok=True)
 
     def _read(self, path: str) -> Draft | None:
         """The draft of an earlier run; None where there is none that this version reads."""
@@ -177,12 +168,7 @@ class Drafts:
         return next(filter(None, (self._draft_at(place, path) for place in places)), None)
 
     def _draft_at(self, place: Path, path: str) -> Draft | None:
-        try:
-            if not place.is_file() or place.stat().st_size > LIMIT:
-                return None
-            data = json.loads(place.read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return None
+        data = read_json(place, LIMIT)
         if not isinstance(data, dict) or data.get("version") != VERSION:
             return None
         draft = draft_of(data)
@@ -240,7 +226,6 @@ def told(left: str | None, draft: Draft | None) -> list[str]:
 # Versioned JSON, ignored when unreadable.
 
 STATE_VERSION = 1
-STATE_LIMIT = 4 << 20
 
 
 def _state_file() -> Path:
@@ -251,12 +236,9 @@ def _state_file() -> Path:
 
 def load_state() -> dict[str, object]:
     """What the last run saved; empty when there is nothing, or nothing that this version reads."""
-    from engine import open_regular
-
     try:
-        with open_regular(_state_file()) as stream:
-            state = _clean(json.loads(stream.read(STATE_LIMIT)))
-    except (OSError, ValueError, RecursionError):
+        state = _clean(read_json(_state_file(), LIMIT))
+    except RecursionError:
         return {}
     if not isinstance(state, dict) or state.get("version") != STATE_VERSION:
         return {}
@@ -299,10 +281,30 @@ def _clean(data: object) -> object:
 
 def save_state(state: Mapping[str, object]) -> None:
     """Remember ``state``; silently does nothing where the folder cannot be written."""
+    write_json(_state_file(), {"version": STATE_VERSION, **state})
+
+
+def read_json(path: Path, limit: int) -> Any:
+    """The plain data of a file; None where there is none that can be read.
+
+    Args:
+        path: of the file.
+        limit: bytes that are read.
+    """
+    from engine import open_regular
+
+    try:
+        with open_regular(path) as stream:
+            return json.loads(stream.read(limit))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def write_json(path: Path, data: Mapping[str, object]) -> None:
+    """Write plain data for this user alone; nothing happens where it cannot be written."""
     from engine import EngineError, atomic_write, private_folder
 
-    path = _state_file()
-    content = json.dumps({"version": STATE_VERSION, **state}, indent=1).encode()
-    with contextlib.suppress(OSError, EngineError):
+    with contextlib.suppress(OSError, EngineError, UnicodeError):
         private_folder(path.parent)
+        content = json.dumps(data, indent=1).encode()
         atomic_write(path, content, overwrite=True, private=True)

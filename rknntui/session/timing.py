@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.wire.formats import clock_text
 
+from rknntui.session.kept import read_json, write_json
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
 
@@ -56,7 +55,8 @@ class StageTimes:
         known[_key(job)] = {**known.pop(_key(job), {}), **times}
         for old in list(known)[:-KEPT]:
             del known[old]
-        self._write(known)
+        if self._file is not None:
+            write_json(self._file, known)
 
     def left(self, job: JobView) -> float | None:
         """Seconds that a running job still takes; None where nothing tells."""
@@ -76,15 +76,6 @@ class StageTimes:
         if self._known is None:
             self._known = _read(self._file) if self._file is not None else {}
         return self._known
-
-    def _write(self, known: dict[str, dict[str, float]]) -> None:
-        if self._file is None:
-            return
-        from engine import EngineError, atomic_write, private_folder
-
-        with contextlib.suppress(OSError, EngineError, UnicodeError):
-            private_folder(self._file.parent)
-            atomic_write(self._file, json.dumps(known).encode(), overwrite=True, private=True)
 
 
 def left_text(seconds: float | None) -> str:
@@ -106,13 +97,7 @@ def _key(job: JobView) -> str:
 
 def _read(file: Path) -> dict[str, dict[str, float]]:
     """The times in the file; none where it is missing, or not what this version writes."""
-    from engine import open_regular
-
-    try:
-        with open_regular(file) as stream:
-            data = json.loads(stream.read(LIMIT))
-    except (OSError, ValueError, RecursionError):
-        return {}
+    data = read_json(file, LIMIT)
     return {
         str(job): {
             str(stage): float(seconds)
