@@ -33,10 +33,7 @@ class FormWorkspace(TableWorkspace):
     form = getters.query_one(OptionForm)
     """The form."""
 
-    def _draw(self) -> None:
-        """Show the recipe as it is now."""
-
-    def _draw_side(self) -> None:
+    def _draw_help(self) -> None:
         """Show what is known of the option under the cursor."""
 
     def _edit_text(self, option: Option) -> str:
@@ -57,7 +54,6 @@ class FormWorkspace(TableWorkspace):
             self._candidate = _with(self.session.recipe, event.option, event.value)
             self.set_timer(_CHECK_SECONDS, partial(self._check_typed, self._candidate))
         self.session.set_typed_problem(name, event.problem or None)
-        self._draw_side()
 
     @on(OptionForm.Changed)
     def _on_changed(self, event: OptionForm.Changed) -> None:
@@ -87,14 +83,12 @@ class FormWorkspace(TableWorkspace):
         new = turned(option, value, event.step)
         if new != value:
             self._change({option.name: new})
-        self._draw()
 
     @on(FormRows.Reset)
     def _reset(self) -> None:
         option = self.form.rows.option
         if option is not None and option.name != "model":
             self._change({option.name: None})
-            self._draw()
 
     @on(Rows.Chosen, "#options")
     def _option_chosen(self) -> None:
@@ -143,11 +137,10 @@ class FormWorkspace(TableWorkspace):
             return
         problems = {p.option: p.message for p in answer.problems}
         self._typed = (self._typed[0], problems.get(self._typed[0], ""))
-        self._draw_side()
+        self._draw_help()
 
     def change_recipe(self, changes: Values) -> None:
         self._change(changes)
-        self._draw()
 
 
 def _with(recipe: Values, option: Option, value: object) -> Values:

@@ -175,11 +175,8 @@ class Recipe(FormWorkspace):
     def _moved(self) -> None:
         self.preview.follow(self.samples.table.record)
 
-    @on(SidePane.Resized)
     @on(Rows.Highlighted, "#options")
-    def _draw_side(self) -> None:
-        if not self.is_attached:
-            return
+    def _draw_help(self) -> None:
         problems, option = self.session.all_problems, self.form.rows.option
         if option is not None:
             problem = problems.get(option.name, "")
@@ -192,19 +189,23 @@ class Recipe(FormWorkspace):
             width = max(20, (self.help_pane.size.width or self.size.width) - 3)
             told = help_lines(option, problem, elsewhere, width, self.session.recipe)
             self.help_pane.set_lines(told)
-        facts = self.session.dataset
-        width = max(20, self.size.width - 4)
-        lines, self._targets = issue_lines(problems, self.session.findings, facts, width)
-        if "" in (self.session.asked.get(step) for step in ("config", "dataset")):
+
+    @on(SidePane.Resized)
+    def _draw_side(self) -> None:
+        if not self.is_attached:
+            return
+        self._draw_help()
+        session, width = self.session, max(20, self.size.width - 4)
+        lines, self._targets = issue_lines(
+            session.all_problems, session.findings, session.dataset, width
+        )
+        if "" in (session.asked.get(step) for step in ("config", "dataset")):
             lines.append([("… checking", "dim")])
         lines = lines or [[("✓ no problems, no findings", "good")]]
         self.query_one("#issues", TextRows).set_lines(lines, keep_cursor=True)
-        where = self.session.recipe_path
         pane = self.query_one("#diff", TextRows)
-        room = max(20, (pane.size.width or width) - 3)
-        pane.set_lines(
-            diff_lines(OPTIONS, self.session.history.saved, self.session.recipe, where, room)
-        )
+        room, where = max(20, (pane.size.width or width) - 3), session.recipe_path
+        pane.set_lines(diff_lines(OPTIONS, session.history.saved, session.recipe, where, room))
 
     # -- the session -----------------------------------------------------------------------------
 
