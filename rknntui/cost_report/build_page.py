@@ -209,7 +209,7 @@ def _of_chip(draw: Callable[[ChipEstimate, str], str]) -> Callable[[BuildReport]
 
 
 def _chips(report: BuildReport) -> str:
-    return chip_bars(report.estimates) if report.estimates is not None else ""
+    return chip_bars(report.estimates or Estimates(report.summary.name, (), 0.0))
 
 
 def _front_chart(report: BuildReport) -> str:
