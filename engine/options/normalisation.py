@@ -41,7 +41,7 @@ class Normalisation:
 
         Empty where none has the channels that it is for.
         """
-        found = [channels_of(shape) for shape in shapes]
+        found = [_channels(shape) for shape in shapes]
         wide = [count if count == 3 or not self.order else 0 for count in found]
         if not any(wide):
             return {}
@@ -111,7 +111,7 @@ def usual_of(name: str, framework: str) -> Normalisation | None:
     return None
 
 
-def channels_of(shape: Sequence[int]) -> int:
+def _channels(shape: Sequence[int]) -> int:
     """Channels of a picture's shape, NCHW or NHWC; 0 where it is none."""
     if len(shape) != 4:
         return 0

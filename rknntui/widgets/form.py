@@ -89,11 +89,8 @@ class FormRows(Rows):
         self.rows: list[str | Option] = []
         self.show_options(lambda _: True)
 
-    def show_options(self, fits: Callable[[Option], bool]) -> bool:
-        """Show the options that fit; True where that changed the lines.
-
-        The cursor stays on its option, or goes to the first.
-        """
+    def show_options(self, fits: Callable[[Option], bool]) -> None:
+        """Show the options that fit; the cursor stays on its option, or goes to the first."""
         shown = [option for option in self._options if fits(option)]
         essential = [o for name in self._first for o in shown if o.name == name]
         rows: list[str | Option] = ["Essentials", *essential] if essential else []
@@ -102,7 +99,7 @@ class FormRows(Rows):
             if own:
                 rows += [title, *own]
         if rows == self.rows:
-            return False
+            return
         here = self.option.name if self.rows and self.option is not None else ""
         self.rows = rows
         if self.is_mounted:
@@ -110,7 +107,6 @@ class FormRows(Rows):
             names = [row if isinstance(row, str) else row.name for row in rows]
             self.cursor = names.index(here) if here in names else min(1, len(rows))
             self.post_message(self.Highlighted(self, self.cursor))
-        return True
 
     @property
     def row_count(self) -> int:
