@@ -100,15 +100,17 @@ class Camera:
         """Wait for a text on the screen."""
         await self.until(lambda: text in _text(self.pilot.app), text)
 
-    async def open(self, workspace: str, *keys: str) -> None:
+    async def open(self, workspace: str, *keys: str, sees: str = "") -> None:
         """Show a workspace by its key, then press others there."""
         from rknntui.workspaces import keys_of
 
-        await self.press(keys_of(workspace)[0], *keys)
+        await self.press(keys_of(workspace)[0], *keys, sees=sees)
 
-    async def press(self, *keys: str) -> None:
-        """Press keys."""
+    async def press(self, *keys: str, sees: str = "") -> None:
+        """Press keys, and wait for a text."""
         await self.pilot.press(*keys)
+        if sees:
+            await self.sees(sees)
 
     async def idle(self) -> None:
         """Wait for the end of all work, also of that which nobody asked for."""
@@ -118,10 +120,12 @@ class Camera:
         )
         await self.pilot.pause(1)
 
-    async def take(self, name: str) -> None:
-        """Save what is on the screen, without notices."""
+    async def take(self, name: str, *texts: str) -> None:
+        """Save what is on the screen, without notices, once it has some texts."""
         from rknntui.widgets.header_footer import TopBar
 
+        for text in texts:
+            await self.sees(text)
         bar = self.pilot.app.screen_stack[0].query_one(TopBar)
         await self.until(lambda: bar.quiet, "the end of notices")
         self.pilot.app.clear_notifications()
@@ -158,22 +162,17 @@ async def _recipe(camera: Camera, app: Workbench) -> None:
     workspace: Any = app.workspace
     while workspace.form.rows.option.name != "mean_values":
         await camera.press("down")
-    await camera.sees("Subtracted from every pixel")
-    await camera.sees("expected")
-    await camera.take("recipe")
+    await camera.take("recipe", "Subtracted from every pixel", "expected")
     await camera.press("v", "down", "down", "down")
-    await camera.sees("003.png →")
-    await camera.take("recipe-data")
+    await camera.take("recipe-data", "003.png →")
     await camera.press("escape")
 
 
 async def _model(camera: Camera) -> None:
     """The graph with a node between its neighbours, then a walk from a sum of two."""
     await camera.open("model", "down", "down", "down")
-    await camera.sees("Weights")
-    await camera.take("model")
-    await camera.press("slash", *"stage1.1/add", "enter", "enter")
-    await camera.sees("┏┷")
+    await camera.take("model", "Weights")
+    await camera.press("slash", *"stage1.1/add", "enter", "enter", sees="┏┷")
     await camera.pilot.pause(1.5)
     await camera.take("model-walk")
     await camera.press("escape", "escape")
@@ -181,43 +180,31 @@ async def _model(camera: Camera) -> None:
 
 async def _layers(camera: Camera) -> None:
     await camera.open("layers")
-    await camera.sees("by gain per ms")
-    await camera.sees("integer range")
-    await camera.take("layers")
+    await camera.take("layers", "by gain per ms", "integer range")
     await camera.press("c")
-    await camera.sees("cumulative (simulated)")
-    await camera.take("layers-detail")
-    await camera.press("c", "c", "f")
-    await camera.sees("Search")
-    await camera.press("enter")
-    await camera.sees("✓ best")
+    await camera.take("layers-detail", "cumulative (simulated)")
+    await camera.press("c", "c", "f", sees="Search")
+    await camera.press("enter", sees="✓ best")
     await camera.idle()
     await camera.take("search")
-    await camera.press("D", "r")
-    await camera.sees("r next")
-    await camera.press("r")
-    await camera.sees("Quantize and compare")
+    await camera.press("D", "r", sees="r next")
+    await camera.press("r", sees="Quantize and compare")
     await camera.idle()
     await camera.take("guide")
 
 
 async def _builds(camera: Camera) -> None:
     """A build with the layer promoted that gains most, beside the first one."""
-    await camera.open("layers", "v")
-    await camera.sees("by gain per ms")
+    await camera.open("layers", "v", sees="by gain per ms")
     await camera.press("space")
-    await camera.open("recipe", "w")
-    await camera.sees("Save the recipe")
-    await camera.press("enter")
-    await camera.sees("Replace what is there")
+    await camera.open("recipe", "w", sees="Save the recipe")
+    await camera.press("enter", sees="Replace what is there")
     await camera.press("y")
     await camera.until(lambda: "digits.yaml ●" not in _text(camera.pilot.app), "the saved recipe")
-    await camera.open("builds", "b")
-    await camera.sees("to float16")
+    await camera.open("builds", "b", sees="to float16")
     await camera.idle()
     await camera.take("builds")
-    await camera.press("g", "equals_sign")
-    await camera.sees("logits")
+    await camera.press("g", "equals_sign", sees="logits")
     await camera.pilot.pause(1)
     await camera.take("builds-compared")
     await camera.press("escape")
@@ -225,11 +212,9 @@ async def _builds(camera: Camera) -> None:
 
 async def _chips(camera: Camera) -> None:
     """The chips with a goal, and after a compilation (with a toolkit, RKNNTUI_VENDOR)."""
-    await camera.open("chips", "f")
-    await camera.sees("Frames a second to reach")
+    await camera.open("chips", "f", sees="Frames a second to reach")
     await camera.press("enter")
-    await camera.sees("chips reach 25 FPS")
-    await camera.take("chips")
+    await camera.take("chips", "chips reach 25 FPS")
     await camera.press("W", "r")
     if "RKNNTUI_VENDOR" in os.environ:
         await camera.sees("Compile for")
@@ -240,23 +225,17 @@ async def _chips(camera: Camera) -> None:
         print("no toolkit: the pictures of Chips and Bench are not for the docs", file=sys.stderr)
     await camera.take("chips-compiled")
     await camera.press("equals_sign", "v")
-    await camera.sees("Tensors alive")
-    await camera.take("memory")
+    await camera.take("memory", "Tensors alive")
     await camera.press("v")
-    await camera.sees("Layers under the roof")
-    await camera.take("roofline")
+    await camera.take("roofline", "Layers under the roof")
 
 
 async def _bench(camera: Camera) -> None:
     """An emulated board, in the middle of a run."""
-    await camera.open("bench", "a")
-    await camera.sees("over    emulated")
-    await camera.press("enter")
-    await camera.sees("✓ ready")
-    await camera.press("enter")
-    await camera.sees("r measures")
-    await camera.press("r")
-    await camera.sees("Layers (emulated)")
+    await camera.open("bench", "a", sees="over    emulated")
+    await camera.press("enter", sees="✓ ready")
+    await camera.press("enter", sees="r measures")
+    await camera.press("r", sees="Layers (emulated)")
     await camera.pilot.pause(12)
     await camera.take("bench")
     await camera.press("r")
@@ -264,15 +243,13 @@ async def _bench(camera: Camera) -> None:
 
 
 async def _result(camera: Camera) -> None:
-    await camera.open("result", "r")
-    await camera.sees("vs float")
+    await camera.open("result", "r", sees="vs float")
     await camera.pilot.pause(1)
     await camera.take("result")
 
 
 async def _frame(camera: Camera) -> None:
-    await camera.open("overview")
-    await camera.sees("Time on rk3588")
+    await camera.open("overview", sees="Time on rk3588")
     await camera.pilot.pause(2)
     await camera.take("overview")
     await camera.press("t")
@@ -280,8 +257,7 @@ async def _frame(camera: Camera) -> None:
     await camera.take("target")
     await camera.press("escape")
     await camera.open("layers", "question_mark")
-    await camera.sees("Help: Layers")
-    await camera.take("help")
+    await camera.take("help", "Help: Layers")
     await camera.press("escape", "ctrl+p", *"mean")
     await camera.pilot.pause(1.5)
     await camera.take("palette")
