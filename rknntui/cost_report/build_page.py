@@ -208,23 +208,16 @@ def _of_chip(draw: Callable[[ChipEstimate, str], str]) -> Callable[[BuildReport]
     return drawn
 
 
-def _chips(report: BuildReport) -> str:
-    return chip_bars(report.estimates or Estimates(report.summary.name, (), 0.0))
-
-
-def _front_chart(report: BuildReport) -> str:
-    chip = report.recipe.get("target_platform")
-    return front_chart(report.front, str(chip or "no chip"), "this")
-
-
 CHARTS: dict[str, Callable[[BuildReport], str]] = {
     "error": _error,
     "time": _time,
     "roofline": _of_chip(roofline),
     "memory": _of_chip(memory_map),
-    "front": _front_chart,
+    "front": lambda report: front_chart(
+        report.front, str(report.recipe.get("target_platform") or "no chip"), "this"
+    ),
     "channels": lambda report: channel_bars(report.ranges, report.summary.name),
-    "chips": _chips,
+    "chips": lambda report: chip_bars(report.estimates or Estimates(report.summary.name, (), 0.0)),
 }
 """Name of a chart -> its SVG."""
 

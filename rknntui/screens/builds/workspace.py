@@ -202,12 +202,14 @@ class Builds(TableWorkspace):
 
     def _timed(self) -> None:
         self._fill()
-        self._show_front()
+        if self.view == "Front":
+            self._show_front()
 
     def on_recipe_changed(self) -> None:
         """Times are of the chip of the target."""
         if self.shown and self._times.chip != self.session.chip:
-            self._reload()
+            self._timed()
+            self._times.ask_next()
 
     def _show_front(self) -> None:
         """Draw the points that have both figures; without any say what is missing."""
