@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.wire.formats import clock_text
-
 from rknntui.session.kept import read_json, write_json
+
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
 
