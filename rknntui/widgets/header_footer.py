@@ -18,9 +18,10 @@ from rknntui.widgets.strips import Line, Painted, cells, shorten
 from rknntui.workspaces import WORKSPACES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from textual import events
+    from textual.binding import ActiveBinding
     from textual.screen import Screen
 
     from rknntui.session.state import Session
@@ -327,7 +328,8 @@ class KeyBar(Painted):
         last: list[_Key] = []
         keys: list[_Key] = []
         seen: set[str] = set()
-        for active in self.screen.active_bindings.values():
+        every = self.screen.active_bindings.values()
+        for active in every:
             binding = active.binding
             if not binding.show or binding.action in seen:
                 continue
@@ -339,11 +341,11 @@ class KeyBar(Painted):
         tail_width = sum(cells(key.line()) for key in last)
         if width >= _ROOMY:
             free = width - tail_width - sum(cells(key.line()) for key in keys)
-            for key in reversed(self._more(seen, _ALSO)):
+            for key in reversed(self._more(every, seen, _ALSO)):
                 if (free := free - cells(key.line())) >= 0:
                     last.insert(0, key)
             tail_width = sum(cells(key.line()) for key in last)
-            keys += self._more(seen)
+            keys += self._more(every, seen)
             room = len(keys)
         line: Line = []
         self._places = []
@@ -356,11 +358,13 @@ class KeyBar(Painted):
             self._place(line, key)
         return line
 
-    def _more(self, seen: set[str], ids: Sequence[str] = ()) -> list[_Key]:
+    def _more(
+        self, every: Iterable[ActiveBinding], seen: set[str], ids: Sequence[str] = ()
+    ) -> list[_Key]:
         """Keys that are not in a narrow line: of these actions, or of the workspace's others."""
         workspace = self.workbench.current
         keys: dict[str, _Key] = {}
-        for active in self.screen.active_bindings.values():
+        for active in every:
             binding = active.binding
             if binding.id is None or binding.id not in REGISTRY or binding.action in seen:
                 continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import getters, on
 from textual.containers import Container, Vertical
+from textual.css.query import NoMatches
 from textual.message import Message
 
 from rknntui.keys.actions import REGISTRY, key_text
@@ -165,7 +166,10 @@ class TableWorkspace(Workspace):
 
     @property
     def view(self) -> str:
-        return next((bar.current for bar in self.query(ViewBar)), "")
+        try:
+            return self.bar.current
+        except NoMatches:
+            return ""
 
     def action_next_view(self) -> None:
         """Show the next view."""
@@ -197,11 +201,11 @@ class TableWorkspace(Workspace):
     def table_view(self) -> RecordView | None:
         """The table that has the focus, else the first one that is shown."""
         focused = self.screen.focused
-        views = [view for view in self.query(RecordView) if view.region.area]
-        for view in views:
-            if focused is not None and view in focused.ancestors:
-                return view
-        return views[0] if views else None
+        around = () if focused is None or self not in focused.ancestors else focused.ancestors
+        own = next((node for node in around if isinstance(node, RecordView)), None)
+        if own is not None and own.region.area:
+            return own
+        return next((view for view in self.query(RecordView) if view.region.area), None)
 
     def unavailable_reason(self, method: str) -> str:
         if method in ("filter", "sort", "reverse", "save_table", "copy_table"):
