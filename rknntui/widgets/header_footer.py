@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, cast
 
 from textual.geometry import Region
@@ -113,14 +114,14 @@ class TopBar(Painted):
 
     def _status(self, width: int) -> Line:
         """Name, target and job; a notice takes the place of what it has no room beside."""
-        name, self._target = self._opened(), (0, 0)
-        forms = [(name, target, job) for job in self._job() for target in self._targets()]
+        name, jobs, self._target = self._opened(), self._job(), (0, 0)
+        forms: list[tuple[Line, Line, Line]]
         if self._notices:
-            beside = [(name, job) for job in self._job()] + [([], job) for job in self._job()]
-            forms = [
-                (n, self._noticed(width - cells(n) - cells(job) - 6), job) for n, job in beside
-            ]
+            beside = product((name, []), jobs)
+            forms = [(n, self._noticed(width - cells(n) - cells(j) - 6), j) for n, j in beside]
             forms.append(([], self._noticed(width), []))
+        else:
+            forms = [(name, target, job) for job, target in product(jobs, self._targets())]
         for left, middle, right in forms:
             used = cells(left) + cells(middle) + cells(right) + 2
             if used + (3 if middle and left else 0) + (1 if right else 0) <= width:
@@ -161,11 +162,13 @@ class TopBar(Painted):
             made = [(" · ", "dim"), (f"toolkit {toolkit.version or toolkit.name}", "")]
         there: Line = []
         if board:
-            sign, style = ("!", "warn") if "board" in wrong else ("", "")
-            device = session.boards.device
-            if not sign and device is not None:
+            sign, style, device = "", "", session.boards.device
+            if "board" in wrong:
+                sign, style = "!", "warn"
+            elif device is not None and not device.usable:
+                sign, style = "✗", "bad"
+            elif device is not None:
                 sign, style = ("✓", "good") if session.boards.met else ("?", "accent")
-                sign, style = (sign, style) if device.usable else ("✗", "bad")
             there = [(" · ", "dim"), (board, ""), (f" {sign}" if sign else "", style)]
         if "compiled" in wrong:
             there += [(" · ", "dim"), ("compiled !", "warn")]
@@ -180,8 +183,7 @@ class TopBar(Painted):
             name = job.method.rpartition(".")[2]
             stage = job.stage.title.lower().removeprefix(f"{name} ") if job.stage else "waiting"
             state = "stopping" if job.cancelling else PROGRESS.text(job.fraction)
-            left = self.workbench.time_left(job)
-            left = f" · {left} left" if left else ""
+            left = f" · {time} left" if (time := self.workbench.time_left(job)) else ""
             waits = sum(j.running and not j.background for j in session.jobs.values()) - 1
             more = f" +{waits}" if waits > 0 else ""
             words = (f"{name} {stage} {state}{left}{more}", f"{name} {state}{left}{more}", state)
@@ -190,7 +192,7 @@ class TopBar(Painted):
             return [[("engine stopped", "bad")]]
         if worker == "starting":
             return [[("engine starting", "dim")]]
-        if opening := self.workbench.session.opening:
+        if opening := session.opening:
             return [[(f"opening {sanitize(opening, 40)}", "accent")], [("opening", "accent")]]
         return [[("idle", "dim")]]
 
@@ -252,8 +254,6 @@ def step_tabs(session: Session) -> list[Tab]:
             figure = ("" if shown.state == "stale" else shown.figure) or own[-1].figure
             if name == "recipe":
                 figure = own[0].figure
-            elif name == "model":
-                figure = shown.figure
             tab = replace(tab, sign=shown.sign, figure=figure, style=STYLES[shown.state])
             if name in wrong and shown.state not in _TOLD:
                 tab = replace(tab, sign="!", style="warn")
@@ -410,12 +410,9 @@ class TooSmall(Painted):
 
     def render_line(self, y: int) -> Strip:
         width, height = self.size
-        text = f"The workbench needs 60x18; this is {self.app.size.width}x{self.app.size.height}."
-        lines = (
-            [text]
-            if len(text) <= width
-            else ["needs 60x18", f"{self.app.size.width}x{self.app.size.height}"]
-        )
+        size = f"{self.app.size.width}x{self.app.size.height}"
+        text = f"The workbench needs 60x18; this is {size}."
+        lines = [text] if len(text) <= width else ["needs 60x18", size]
         row = y - max(0, (height - len(lines)) // 2)
         shown = lines[row].center(width) if 0 <= row < len(lines) else ""
         return self.paint([(shown, "")], width)

@@ -25,8 +25,8 @@ from rknntui.keys.actions import key_text, with_keys
 from rknntui.session.steps import STYLES, Step
 from rknntui.session.target import mismatches
 from rknntui.widgets.findings import SIGNS
+from rknntui.widgets.one_line import Fact, fit_facts
 from rknntui.widgets.strips import bar, cells, fit
-from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,12 +58,11 @@ def step_line(step: Step, width: int, *, lit: bool) -> Line:
     if lit and (step.does or step.state == "running"):
         about = "" if step.seconds is None else f", about {DURATION.text(step.seconds)}"
         does = [("  Enter ", "key"), (f"{step.does or 'show it'}{about} ", "")]
-    room = width - cells(line) - cells(does)
-    parts = step.text.split(" · ")
+    room = max(8, width - cells(line) - cells(does))
     least = 2 if step.state in ("failed", "finding") else 1
-    while len(parts) > least and cell_len(" · ".join(parts)) > room:
-        parts.pop()
-    return [*line, (cut_end(" · ".join(parts), max(8, room)), ""), *does]
+    parts = enumerate(step.text.split(" · "), 1)
+    facts = tuple(Fact(part, rank=max(0, at - least)) for at, part in parts)
+    return [*line, (fit(fit_facts(facts, room), room), ""), *does]
 
 
 def findings(session: Session) -> list[Finding]:
@@ -192,9 +191,7 @@ def aligned(lines: list[Line], width: int, cut: Callable[[str, int], str]) -> li
 
 def cut_end(text: str, width: int) -> str:
     """A sentence in so many cells; what is too long loses its end."""
-    if cell_len(text) > width:
-        text = f"{wrap(text, width - 2)[0]} …"
-    return fit(text, width)
+    return fit(fit_facts((Fact(text),), width), width)
 
 
 def cut_begin(text: str, width: int) -> str:
