@@ -155,6 +155,12 @@ class Workspace(Container):
             return "" if fixable else "no finding here has a fix to apply."
         return with_keys(self.unavailable_reason(method))
 
+    def not_now(self, why: str) -> bool:
+        """Tell why something cannot be done; whether there is a reason."""
+        if why:
+            self.notify(f"Not now: {why}", severity="warning", markup=False)
+        return bool(why)
+
     def show(self) -> None:
         """Make it visible and give the focus back to where it was."""
         self.display = True
@@ -282,8 +288,8 @@ class Workspace(Container):
         """Follow a link to the layer; where there is none, say why."""
         if layer := self.linked_layer(method):
             self.post_message(link(layer))
-        elif why := self.disabled_reason(method):
-            self.notify(f"Not now: {why}", severity="warning", markup=False)
+        else:
+            self.not_now(self.disabled_reason(method))
 
     def action_node(self) -> None:
         """Show the layer in the optimised graph."""

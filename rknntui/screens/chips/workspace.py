@@ -302,9 +302,7 @@ class Chips(TableWorkspace):
 
     def run_or_say(self, method: str) -> None:
         """Do an action, or say why it cannot be done."""
-        if why := self.disabled_reason(method):
-            self.notify(f"Not now: {why}", severity="warning", markup=False)
-        else:
+        if not self.not_now(self.disabled_reason(method)):
             getattr(self, f"action_{method}")()
 
     # -- chips -----------------------------------------------------------------------------------
@@ -419,9 +417,7 @@ class Chips(TableWorkspace):
                 self._start()
 
     def _start(self) -> None:
-        if why := self.disabled_reason("run"):
-            self.notify(f"Not now: {why}", severity="warning", markup=False)
-        else:
+        if not self.not_now(self.disabled_reason("run")):
             wanted = self.targets.wanted(self.chip)
             ask_compile(self, self.targets, wanted, self.toolkits.rows or ())
 

@@ -65,8 +65,7 @@ class Promoting(TableWorkspace):
 
     def action_lift(self) -> None:
         """Promote the marked layers or this one, or take them back."""
-        if why := self.edits.lift(self.chosen):
-            self.notify(f"Not now: {why}", severity="warning", markup=False)
+        self.not_now(self.edits.lift(self.chosen))
 
     @on(Rows.Chosen, "#layers-table")
     def action_edit(self) -> None:
@@ -75,7 +74,7 @@ class Promoting(TableWorkspace):
             ask_choice(self.app, self.edits, rows)
         else:
             why = self.unavailable_reason("edit") or "this layer cannot have another dtype."
-            self.notify(f"Not now: {with_keys(why)}", severity="warning", markup=False)
+            self.not_now(with_keys(why))
 
     def action_reset(self) -> None:
         """Ask for nothing any more; in the guide begin again."""

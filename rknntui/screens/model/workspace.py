@@ -261,9 +261,7 @@ class ModelWorkspace(Workspace):
             return
         layer = self.linked_layer("promote")
         why = self.disabled_reason("promote") or LayerEdits(self.session).lift(layer)
-        if why:
-            self.notify(f"Not now: {why}", severity="warning", markup=False)
-        else:
+        if not self.not_now(why):
             dtype = LayerEdits(self.session).layers.get(layer, "its own dtype again")
             undo = f"{key_text('app.undo')} undoes it."
             self.notify(f"{sanitize(layer, 80)} → {dtype}. {undo}", markup=False)

@@ -394,11 +394,9 @@ class Overview(Workspace):
         """Promote the layer under the cursor of its pane, and go on to the next one."""
         panel = self.panel("promote")
         layer: Ranked | None = panel.item
-        if layer is None:
+        if layer is None or self.not_now(LayerEdits(self.session).lift(layer.id)):
             return
-        if why := LayerEdits(self.session).lift(layer.id):
-            self.notify(f"Not now: {why}", severity="warning", markup=False)
-        elif panel.cursor < panel.row_count - 1:
+        if panel.cursor < panel.row_count - 1:
             panel.cursor += 1
 
     def action_detail(self) -> None:

@@ -60,8 +60,7 @@ class FormWorkspace(TableWorkspace):
         self._change({event.option.name: event.value})
 
     def _change(self, changes: Values) -> None:
-        if reason := self.unavailable_reason("edit"):
-            self.notify(f"Not now: {reason}", severity="warning", markup=False)
+        if self.not_now(self.disabled_reason("edit")):
             return
         before = self.session.recipe
         self.session.set_values(changes)
@@ -111,9 +110,9 @@ class FormWorkspace(TableWorkspace):
     def action_edit(self) -> None:
         """Edit in place; a file or folder is chosen in the picker."""
         option = self.form.rows.option
-        if reason := self.disabled_reason("edit"):
-            self.notify(f"Not now: {reason}", severity="warning", markup=False)
-        elif self.view == "Data" or (option is not None and option.name == "dataset"):
+        if self.not_now(self.disabled_reason("edit")):
+            return
+        if self.view == "Data" or (option is not None and option.name == "dataset"):
             pick_dataset(self)
         elif option is None:
             return
