@@ -10,7 +10,6 @@ import pytest
 from engine.wire.accuracy import RoundedLayer, RoundingSensitivity
 from engine.wire.layers import COMPARE, layer_rows, layers_of
 from engine.wire.model import LayerSpread, Saturation, TensorRange
-from rknntui.app import Workbench
 from rknntui.links import GoToLayer
 from rknntui.screens.bench.words import compared_lines
 from rknntui.screens.layers.curve import CURVES, NetworkCurve
@@ -19,7 +18,7 @@ from rknntui.widgets.charts import Histogram, bars, rebinned
 from tests.tui.board_answers import comparison
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import press_text, write_recipe
-from tests.tui.test_layers import in_layers, row
+from tests.tui.test_layers import layers_of_build, row
 from tests.tui.test_parts import Alone
 
 SIZE = (80, 24)
@@ -34,9 +33,7 @@ async def test_columns_are_filled_and_the_detail_follows_the_cursor(
     recipe = write_recipe(tmp_path, demo)
     with recipe.open("a", encoding="utf-8") as file:
         file.write("target: {target_platform: rk3588}\n")
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_layers(pilot)
+    async with layers_of_build(recipe) as (app, pilot, workspace):
         assert "r measures isolated errors and clipping" in screen_text(app)
         await pilot.press("r")
         await until(pilot, lambda: app.session.layers.of("error"), "errors of layers")
@@ -89,9 +86,7 @@ async def test_snapshots_are_written_to_a_folder(
     demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await in_layers(pilot)
+    async with layers_of_build(write_recipe(tmp_path, demo)) as (app, pilot, _):
         await pilot.press("A", "down")
         await press_text(pilot, "snapshot")
         await pilot.press("enter")

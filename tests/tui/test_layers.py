@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from textual.pilot import Pilot
 
 from engine.wire.accuracy import RoundedOutput
 from engine.wire.build_tables import SEARCH_POINTS
@@ -273,7 +276,7 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
         set_timer=timer,
         workbench=SimpleNamespace(do=lambda work: tasks.append(loop.create_task(work))),
     )
-    effect = LiveEffect(workspace, lambda: None)
+    effect = LiveEffect(workspace)
     base = {"model": "m.onnx"}
     effect.edited({**base, "quantized_layers": {"a": "float16"}}, base)
     effect.edited({**base, "quantized_layers": {"a": "int16"}}, base)
@@ -307,19 +310,22 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
     assert len(asked) == 3
 
 
-async def in_layers(pilot) -> Layers:
-    app = shown(pilot)
-    await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press("b")
-    await until(pilot, lambda: app.session.layers.table is not None, "the layers of a build")
-    workspace = await visited(pilot, Layers)
-    await until(pilot, lambda: workspace.table.total > 0, "its layers")
-    return workspace
-
-
-async def ranked(pilot, workspace: Layers) -> None:
-    await until(pilot, lambda: "by gain" in screen_text(shown(pilot)), "the gains")
-    assert workspace.table.records[0]["gain_db"] > 0
+@asynccontextmanager
+async def layers_of_build(
+    recipe: Path, *, gains: bool = False
+) -> AsyncIterator[tuple[Workbench, Pilot[None], Layers]]:
+    """The workbench with a build of a recipe, in Layers; with the gains of its layers."""
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "a model is open")
+        await pilot.press("b")
+        await until(pilot, lambda: app.session.layers.table is not None, "the layers of a build")
+        workspace = await visited(pilot, Layers)
+        await until(pilot, lambda: workspace.table.total > 0, "its layers")
+        if gains:
+            await until(pilot, lambda: "by gain" in screen_text(app), "the gains")
+            assert workspace.table.records[0]["gain_db"] > 0
+        yield app, pilot, workspace
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -327,9 +333,7 @@ async def ranked(pilot, workspace: Layers) -> None:
 async def test_keys_that_work_are_not_grey_once_the_layers_are_there(
     demo: Path, tmp_path: Path
 ) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_layers(pilot)
+    async with layers_of_build(write_recipe(tmp_path, demo)) as (app, pilot, workspace):
         assert not workspace.disabled_reason("lift")
         await until(pilot, lambda: not grey_keys(app), "no key is grey")
 
@@ -337,10 +341,7 @@ async def test_keys_that_work_are_not_grey_once_the_layers_are_there(
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_a_toggle_shows_its_effect_and_is_taken_back(demo: Path, tmp_path: Path) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_layers(pilot)
-        await ranked(pilot, workspace)
+    async with layers_of_build(write_recipe(tmp_path, demo), gains=True) as (app, pilot, workspace):
         best = workspace.table.record
         assert workspace.table.cursor == 0
         await pilot.press("space")
@@ -386,9 +387,7 @@ async def test_the_two_best_layers_are_promoted_and_exported_with_six_keys(
     demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_layers(pilot)
+    async with layers_of_build(write_recipe(tmp_path, demo)) as (_, pilot, workspace):
         await promote_two_and_export(pilot, workspace, tmp_path / "demo.rknn")
 
 
@@ -411,10 +410,7 @@ async def test_the_two_best_layers_of_rfb_320_are_promoted_with_six_keys(
         "target: {target_platform: rk3588}\n",
         encoding="utf-8",
     )
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_layers(pilot)
-        await ranked(pilot, workspace)
+    async with layers_of_build(recipe, gains=True) as (app, pilot, workspace):
         assert "by gain per ms" in screen_text(app)
         await promote_two_and_export(pilot, workspace, tmp_path / "rfb.rknn")
 
@@ -433,9 +429,7 @@ async def test_a_search_is_paused_and_ended_with_its_best(tmp_path: Path) -> Non
         f"version: 1\nsource: {{model: {model}}}\ndataset: {{dataset: dataset.txt}}\n",
         encoding="utf-8",
     )
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_layers(pilot)
+    async with layers_of_build(recipe) as (app, pilot, workspace):
         await pilot.press("f", "down")
         await press_text(pilot, "999")
         await pilot.press("enter")
@@ -455,10 +449,7 @@ async def test_a_search_is_paused_and_ended_with_its_best(tmp_path: Path) -> Non
 async def test_proposed_searched_applied_and_verified_in_the_build(
     demo: Path, tmp_path: Path
 ) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_layers(pilot)
-        await ranked(pilot, workspace)
+    async with layers_of_build(write_recipe(tmp_path, demo), gains=True) as (app, pilot, workspace):
         await pilot.press("p", "enter")
         await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "a proposal")
         await pilot.press("R")
@@ -488,10 +479,7 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
 async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
     demo: Path, tmp_path: Path
 ) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await in_layers(pilot)
-        await ranked(pilot, workspace)
+    async with layers_of_build(write_recipe(tmp_path, demo), gains=True) as (app, pilot, workspace):
         await pilot.press("slash")
         await press_text(pilot, "stage1")
         await pilot.press("enter", "asterisk")

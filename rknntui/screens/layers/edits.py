@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,16 +42,14 @@ class LiveEffect:
     """Runs ``hybrid.effect`` for what a recipe asks beyond its build, one job at a time.
 
     Args:
-        workspace: whose jobs they are.
-        changed: called when there is something else to show.
+        workspace: whose jobs they are; it draws after :meth:`edited` and :meth:`ended`.
 
     Attributes:
         error: why the edits as they are now cannot be simulated; empty where nothing is known.
     """
 
-    def __init__(self, workspace: Workspace, changed: Callable[[], None]) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._changed = changed
         self._timer: Timer | None = None
         self._known: dict[str, Effect] = {}
         self._wanted = ""
@@ -61,29 +59,30 @@ class LiveEffect:
         self.error = ""
 
     @property
+    def _now(self) -> Effect | None:
+        """Of the edits as they are now, if known."""
+        return self._known.get(self._wanted)
+
+    @property
     def outputs(self) -> dict[str, EffectOutput]:
         """Name -> output, with the edits as they are now, if known."""
-        known = self._known.get(self._wanted)
-        return {} if known is None else {output.name: output for output in known.outputs}
+        return {} if self._now is None else {output.name: output for output in self._now.outputs}
 
     @property
     def times(self) -> tuple[float | None, float | None] | None:
         """Of an inference in ms, as built and with the choice, estimated; None before an effect."""
-        known = self._known.get(self._wanted)
-        return None if known is None else (known.time_before_ms, known.time_ms)
+        return None if self._now is None else (self._now.time_before_ms, self._now.time_ms)
 
     @property
     def got(self) -> dict[str, str]:
         """Layer -> dtype that a build of the edits as they are now would have, if known."""
-        known = self._known.get(self._wanted)
-        asked = () if known is None else known.honoured
+        asked = () if self._now is None else self._now.honoured
         return {one.layer: one.got for one in asked if one.kind == "dtype"}
 
     @property
     def not_applied(self) -> dict[str, str]:
         """Layer -> why a build would not have what is asked for it."""
-        known = self._known.get(self._wanted)
-        asked = () if known is None else known.honoured
+        asked = () if self._now is None else self._now.honoured
         return {one.layer: one.why or f"it becomes {one.got}" for one in asked if not one.ok}
 
     @property
@@ -93,11 +92,12 @@ class LiveEffect:
             return ""
         if self.error:
             return "✗ cannot be simulated"
-        known = self._known.get(self._wanted)
-        if known is None:
+        if (known := self._now) is None:
             return "▶ computing the effect …"
         many = "s" if known.samples != 1 else ""
-        return f"simulated over {known.samples} sample{many} in {_duration(known.seconds)}"
+        took = known.seconds
+        text = DURATION.text(took) if took >= 1 else f"{round(1000 * took)} ms"
+        return f"simulated over {known.samples} sample{many} in {text}"
 
     def edited(self, recipe: Values, built: Values | None) -> None:
         """The recipe asks for something else, or there is another build."""
@@ -119,7 +119,6 @@ class LiveEffect:
             self._params = params
             ask = self._workspace.set_timer
             self._timer = ask(_REST_SECONDS, lambda: self._start(key, params))
-        self._changed()
 
     def _start(self, key: str, params: EffectParams) -> None:
         from engine.wire.hybrid import EFFECT
@@ -151,17 +150,10 @@ class LiveEffect:
                 # what takes several runs comes behind what is seen at once
                 self._params = replace(self._params, rounding=True)
                 self._start(self._job_key, self._params)
-        elif self._job_key in self._known:
-            pass  # the figures that are seen at once stay
-        elif self._job_key == self._wanted:
+        elif self._job_key == self._wanted and self._now is None:  # figures that are seen stay
             error = message.error or {}
             said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
             self.error = sanitize(said.strip(), 300)
-        self._changed()
-
-
-def _duration(seconds: float) -> str:
-    return DURATION.text(seconds) if seconds >= 1 else f"{round(1000 * seconds)} ms"
 
 
 @dataclass(frozen=True)

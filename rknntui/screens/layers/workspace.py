@@ -97,7 +97,7 @@ class Layers(Promoting):
         self._analysis = AccuracyParams()
         self._rest: Timer | None = None
         self._order = ""
-        self.effect = LiveEffect(self, self.draw)
+        self.effect = LiveEffect(self)
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="layers-facts")
