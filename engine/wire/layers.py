@@ -99,6 +99,14 @@ class LayerFigures:
         return next((part.target for part in parts if part is not None and part.target), None)
 
     @property
+    def milliseconds(self) -> float | None:
+        """Its time: measured, else estimated."""
+        if self.measured is not None and self.measured.microseconds is not None:
+            return self.measured.microseconds / 1000
+        estimated: float | None = LAYERS.column("time_ms").of(self)
+        return estimated
+
+    @property
     def printed(self) -> str | None:
         """What compiler and runtime call it: ``Conv:/stem/conv``."""
         parts = (self.measured, self.compiled, self.estimated)

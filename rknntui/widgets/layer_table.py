@@ -43,12 +43,11 @@ class LayerTable(RecordTable):
         empty: str = "",
     ) -> None:
         super().__init__(view, id=id, what=what, empty=empty)
-        self.view = view
         self._layers: list[LayerFigures] = []
 
     def use(self, view: Table) -> None:
         """Have other columns; the layers are to be shown again."""
-        self.declared = self.view = view
+        self.declared = view
 
     def show_layers(
         self,
@@ -65,7 +64,7 @@ class LayerTable(RecordTable):
             keep: the key whose value finds the record that the cursor stays on.
         """
         self._layers = list(layers)
-        times = [_time(layer) for layer in self._layers]
+        times = [layer.milliseconds for layer in self._layers]
         known = [time for time in times if time]
         whole, longest = sum(known), max(known, default=0.0)
         records = []
@@ -78,7 +77,7 @@ class LayerTable(RecordTable):
                 "share": time / whole if timed and time is not None else None,
                 "bar": bar(time / longest, BAR) if timed and time is not None else "",
             }
-            records.append(self.view.record(layer, **further, **more(layer)))
+            records.append(self.declared.record(layer, **further, **more(layer)))
         self.set_records(records, keep=keep)
 
     @property
@@ -172,10 +171,3 @@ class KnownLayersView(LayerView):
         if self.layer_id:
             self._at = self.layer_id
             self._known.choose(self._at)
-
-
-def _time(layer: LayerFigures) -> float | None:
-    """The time that shares are of: measured, else estimated."""
-    if layer.measured is not None:
-        return layer.measured.microseconds
-    return None if layer.estimated is None else layer.estimated.time_ms

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import gain_text, sanitize, sqnr_rank, sqnr_text
 from engine.wire.formats import CHANGE, MILLISECONDS
+from engine.wire.layers import LAYERS
 from engine.wire.table import no_noise
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.layers.detail import decibel_text
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _SHOWN_OUTPUTS = 4
 _LEAST_GAIN = 0.005  # dB: less is shown as none
+_PROMOTE_MS = LAYERS.column("promote_ms")
 _FREE_MS = 0.0005
 """Time below which a promotion counts as free: half a microsecond is below what estimates tell."""
 
@@ -163,7 +165,7 @@ def facts(edits: LayerEdits, effect: LiveEffect, session: Session) -> tuple[Fact
 def ordered(rows: Sequence[LayerFigures]) -> tuple[list[LayerFigures], str]:
     """The layers, first those that are most worth a look, and what they are ordered by."""
     if any(row.proposed is not None for row in rows):
-        timed = any(_promote_ms(row) is not None for row in rows)
+        timed = any(_PROMOTE_MS.of(row) is not None for row in rows)
         return sorted(rows, key=_worth), "by gain per ms" if timed else "by gain"
     if any(row.choice is not None or row.error is not None for row in rows):
         return sorted(rows, key=lambda row: (low_sqnr(row), row.number)), "by SQNR, worst first"
@@ -177,18 +179,12 @@ def low_sqnr(row: LayerFigures) -> float:
     return sqnr_rank(known[0]) if known else float("inf")
 
 
-def _promote_ms(row: LayerFigures) -> float | None:
-    """What promoting it adds; a proposal's figure has the conversions between dtypes in it."""
-    parts = (part.promote_ms for part in (row.proposed, row.choice) if part is not None)
-    return next((ms for ms in parts if ms is not None), None)
-
-
 def _worth(row: LayerFigures) -> tuple[float, float, int]:
     """What gains most at the outputs for the time that it adds comes first."""
     if row.proposed is None:
         return 1.0, low_sqnr(row), row.number
     gain = no_noise(row.proposed.gain_db)
-    return -gain / max(_promote_ms(row) or 0.0, _FREE_MS), low_sqnr(row), row.number
+    return -gain / max(_PROMOTE_MS.of(row) or 0.0, _FREE_MS), low_sqnr(row), row.number
 
 
 def set_text(session: Session, view: str) -> str:

@@ -76,7 +76,7 @@ class NodeLayers:
                 # names of the build count before those of the source
                 for name in (*row.aliases, *(row.first("sources") or ())):
                     by_name.setdefault(name, row)
-            self._longest = max((_time(row) or 0.0 for row in rows), default=0.0)
+            self._longest = max((row.milliseconds or 0.0 for row in rows), default=0.0)
             self._of = [by_name.get(n[0]) or by_name.get(n[2]) for n in self._nodes]
         return self._of
 
@@ -108,7 +108,7 @@ class NodeLayers:
         if layer.id in asked and shown == "dtype":
             return f"● {asked[layer.id]}", "accent"
         if shown == "time":
-            time = _time(layer)
+            time = layer.milliseconds
             share = time / self._longest if time and self._longest else 0.0
             text = "–" if time is None else f"{MILLISECONDS.text(time)} ms"
             return f"{text} {bar(share, _BAR)}", "accent"
@@ -125,14 +125,6 @@ Note = tuple[str, str]
 """A text and the name of its style."""
 
 
-def _time(row: LayerFigures) -> float | None:
-    """Milliseconds: measured, else estimated."""
-    if row.measured is not None and row.measured.microseconds is not None:
-        return row.measured.microseconds / 1000
-    estimated: float | None = row.first("time_ms")
-    return estimated
-
-
 def layer_words(row: LayerFigures, count: int, asked: Mapping[str, str]) -> list[str]:
     """What is known of a layer, each figure with what it is."""
     parts = [f"layer {row.number} of {count}"]
@@ -145,7 +137,7 @@ def layer_words(row: LayerFigures, count: int, asked: Mapping[str, str]) -> list
         parts.append(f"SQNR {DECIBEL.text(sqnr)} dB simulated")
     if row.proposed is not None:
         parts.append(f"gain {LAYERS.column('gain_db').show(row)} dB simulated")
-    if (time := _time(row)) is not None:
+    if (time := row.milliseconds) is not None:
         label = row.label if row.measured is not None else "estimated"
         parts.append(f"{MILLISECONDS.text(time)} ms {label}")
     return [*parts, *([row.placement] if row.placement else [])]
