@@ -18,6 +18,7 @@ from engine.wire.project_tables import GRAPH_NODES
 from rknntui.arguments import source_names, source_options
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.model_facts import fact_rows, port_text, quant_text
+from rknntui.widgets.charts import bars
 from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.strips import Line, fit
 from rknntui.widgets.table import Table
@@ -170,7 +171,6 @@ Described = tuple[list[Line], dict[int, str]]
 CANDIDATES = 8
 """So many names are shown of those that suit as inputs or outputs."""
 
-BLOCKS = " ▁▂▃▄▅▆▇█"
 _END_SIGNS = {"constant": "■ ", "input": "→ ", "activation": "· "}
 SIGNS = {"error": ("✗ ", "bad"), "warning": ("! ", "warn"), "info": ("· ", "dim")}
 
@@ -396,12 +396,7 @@ def histogram(
     """Bars of block characters, ``height`` lines high, over a line with the two ends."""
     width = max(1, min(width, len(counts)))
     shown = _rebin(counts, width)
-    most = max(shown) or 1
-    lines: list[Line] = []
-    levels = [round(count / most * height * 8) or (1 if count else 0) for count in shown]
-    for row in range(height - 1, -1, -1):
-        text = "".join(BLOCKS[max(0, min(8, level - row * 8))] for level in levels)
-        lines.append([(text, "accent")])
+    lines: list[Line] = [[(text, "accent")] for text in bars(shown, height, max(shown))]
     left, right = FIGURE.text(low), FIGURE.text(high)
     lines.append([(left + " " * max(1, width - len(left) - len(right)) + right, "dim")])
     return lines
