@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from textual.message import Message
@@ -451,9 +453,17 @@ class Session:
         environments = getattr(answer, "environments", None)
         if environments is None:
             self.boards.answered(answer)
-        elif environments != self.toolkits:
-            self.toolkits = environments
+            return
+        sizes = {row.folder: row.size for row in self.toolkits or ()}  # few questions ask for them
+        found = tuple(replace(r, size=r.size or sizes.get(r.folder, 0)) for r in environments)
+        if found != self.toolkits:
+            self.toolkits = found
             self._publish(TargetChanged())
+
+    @property
+    def stem(self) -> str:
+        """What the names of files begin with: the model's own."""
+        return Path(str(self.recipe.get("model") or self.path or "model")).stem
 
     @property
     def chip(self) -> str:

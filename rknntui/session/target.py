@@ -75,11 +75,19 @@ def _generations() -> dict[str, int]:
     return {name: chip.generation for chip in chips() for name in (chip.name, *chip.aliases)}
 
 
+def toolkit_for(
+    session: Session, generation: int, name: str | None = None
+) -> ToolkitEnvironment | None:
+    """What compiles for chips of a generation: the named toolkit, else its default; None: none."""
+    rows = [row for row in session.toolkits or () if row.generation == generation]
+    if name is not None:
+        return next((row for row in rows if row.name == name), None)
+    return next((row for row in rows if row.default), rows[0] if rows else None)
+
+
 def toolkit_of(session: Session) -> ToolkitEnvironment | None:
     """The toolkit that compiles for the target's chip; None where none is, or none was asked."""
-    generation = generation_of(session.chip)
-    rows = [row for row in session.toolkits or () if row.generation == generation]
-    return next((row for row in rows if row.default), rows[0] if rows else None)
+    return toolkit_for(session, generation_of(session.chip))
 
 
 def changed_since(session: Session) -> str:

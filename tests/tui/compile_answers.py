@@ -134,7 +134,9 @@ class CompileAnswers:
             self.asked.append((method.name, params))
             if isinstance(error := self.answers.get(method.name), EngineError):
                 raise error
-            return Toolkits(self.toolkits)
+            answer = Toolkits(self.toolkits)
+            bridge._session.answered(answer)
+            return answer
 
         async def submitted(
             bridge: Bridge, method: Any, params: Any, title: str, *, quiet: bool = False

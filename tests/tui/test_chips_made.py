@@ -313,7 +313,9 @@ async def test_toolkits_are_checked_adopted_and_removed_after_a_question(
     (tmp_path / "env").mkdir()
     async with app.run_test(size=SIZE) as pilot:
         workspace = await visited(pilot, Chips)
+        assert not any(params.sizes for name, params in answers.asked), "only this view has them"
         await to_view(pilot, workspace, "Toolkits")
+        await until(pilot, lambda: answers.asked[-1][1].sizes, "their sizes")
         await until(pilot, lambda: "✗ broken" in screen_text(app), "its state")
         assert "onnx: onnx is missing." in screen_text(app)
         await pilot.press("Y")

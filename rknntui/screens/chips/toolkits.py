@@ -16,16 +16,15 @@ from engine.wire.vendor import (
     VENDOR_KNOWN,
     VENDOR_REMOVE,
     ToolkitAdoptParams,
-    ToolkitEnvironment,
     ToolkitInstallParams,
     ToolkitName,
-    Toolkits,
     ToolkitsParams,
 )
 from rknntui.keys.actions import key_text
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
 from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.dialogs.request import Form
+from rknntui.session.target import toolkit_for
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.job_pane import WithJob
 from rknntui.widgets.record_view import RecordView
@@ -34,6 +33,7 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from engine.wire.vendor import ToolkitEnvironment, Toolkits
     from rknntui.screens.base.workspace import Workspace
     from rknntui.widgets.strips import Line
 
@@ -43,30 +43,33 @@ TOOLKIT_JOBS = tuple(
 
 
 class KnownToolkits:
-    """The environments, as the last answer told them.
+    """The environments that the session knows, asked for anew.
 
     Args:
         workspace: asks and shows.
         changed: called when there is another answer.
 
     Attributes:
-        rows: the environments; None before an answer.
         error: why there is no answer, by ``what``, ``cause``, ``remedy``.
     """
 
     def __init__(self, workspace: Workspace, changed: Callable[[], None]) -> None:
         self._workspace = workspace
         self._changed = changed
-        self.rows: tuple[ToolkitEnvironment, ...] | None = None
         self.error: dict[str, str] | None = None
 
+    @property
+    def rows(self) -> tuple[ToolkitEnvironment, ...] | None:
+        """The environments; None before an answer."""
+        return self._workspace.session.toolkits
+
     def ask(self) -> None:
-        """Ask again."""
-        params = ToolkitsParams(sizes=True)
+        """Ask again; how large they are, which takes seconds, for the view that shows it."""
+        params = ToolkitsParams(sizes=self._workspace.view == "Toolkits")
         self._workspace.ask(VENDOR_KNOWN, params, self._took, failed=self._failed)
 
     def _took(self, answer: Toolkits) -> None:
-        self.rows, self.error = answer.environments, None
+        self.error = None
         self._changed()
 
     def _failed(self, error: Exception) -> None:
@@ -80,19 +83,14 @@ class KnownToolkits:
 
     def for_generation(self, generation: int, name: str | None) -> ToolkitEnvironment | None:
         """What compiles for chips of a generation: the named one, else its default."""
-        rows = [row for row in self.rows or () if row.generation == generation]
-        if name is not None:
-            return next((row for row in rows if row.name == name), None)
-        return next((row for row in rows if row.default), rows[0] if rows else None)
+        return toolkit_for(self._workspace.session, generation, name)
 
     def text_for(self, generation: int, name: str | None) -> str:
         """The same with its sign, for a table: ``✓ 2.3.2``."""
         if self.rows is None:
             return "…"
         row = self.for_generation(generation, name)
-        if row is None:
-            return "! none"
-        return f"{toolkit_sign(row.state)[0]} {row.version or row.name}"
+        return f"{toolkit_sign(row.state)[0]} {row.version or row.name}" if row else "! none"
 
 
 class ToolkitsPane(WithJob):

@@ -249,6 +249,8 @@ class Chips(TableWorkspace):
     def _changed(self, event: Views.Changed) -> None:
         if event.view:
             self.views.set_class(False, "-detail")
+            if self.view == "Toolkits":
+                self.toolkits.ask()
         elif self.views.view == "Chips" and self.views.chips.chip:
             self._chip = self.views.chips.chip
         if event.view or self.views.view == "Chips":
