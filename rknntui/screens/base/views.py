@@ -245,8 +245,7 @@ class TableWorkspace(Workspace):
         view = self.table_view()
         if view is None:
             return
-        stem = Path(str(self.session.recipe.get("model") or self.session.path or "model")).stem
-        start = Path.cwd() / f"{stem}-{view.table.what}.csv"
+        start = Path.cwd() / f"{self.session.stem}-{view.table.what}.csv"
         title = "Save the table (.csv, .tsv, .json)"
         ask_new_file(self.app, title, start, partial(self._save, view))
 

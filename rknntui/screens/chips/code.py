@@ -13,8 +13,8 @@ from engine.wire.codegen import CODEGEN, MODEL_TASKS, CodegenParams, Generated
 from engine.wire.project_tables import PROJECT_FILES, PROJECT_SETTINGS
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
-from rknntui.screens.chips.compiling import APPLIES, stem_of
-from rknntui.screens.dialogs.picker import ask_overwrite, is_taken
+from rknntui.screens.chips.compiling import APPLIES
+from rknntui.screens.dialogs.picker import ask_overwrite
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.record_view import RecordView
@@ -52,7 +52,7 @@ UNSET = CodegenParams(path="")
 def project_request(project: CodegenParams, workspace: Workspace) -> CodegenParams:
     """The request for what is open, with the model that was compiled for its chip."""
     session = workspace.session
-    path = project.path or str(Path.cwd() / f"{stem_of(workspace)}-{project.language}")
+    path = project.path or str(Path.cwd() / f"{workspace.session.stem}-{project.language}")
     compiled = _compiled(project.chip or session.chip, session)
     chip = compiled.chip if compiled is not None and not session.chip else None
     model = compiled.path if compiled is not None else session.compiled
@@ -205,7 +205,7 @@ def write_project(workspace: Workspace, project: CodegenParams) -> None:
         title = f"project {sanitize(Path(path).name, 80)}"
         workspace.start_job(CODEGEN, replace(request, overwrite=overwrite), title)
 
-    ask_overwrite(workspace.app, [path] if is_taken(Path(path)) else [], start)
+    ask_overwrite(workspace.app, [path], start)
 
 
 def show_file(workspace: Workspace, path: str) -> None:

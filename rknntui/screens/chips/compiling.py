@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,12 +34,6 @@ COMPILE_FORM = Form(
     (CompileParams,),
     {"chips": "marked in the table", "force": "asked for where a file is there"},
 )
-
-
-def stem_of(workspace: Workspace) -> str:
-    """What the names of files begin with: the model's own."""
-    session = workspace.session
-    return Path(str(session.recipe.get("model") or session.path or "model")).stem
 
 
 class Targets:
@@ -133,7 +126,7 @@ def _state(stages: list[StageView]) -> str:
 def file_name(workspace: Workspace, chips: Sequence[str]) -> str:
     """The name that is proposed; ``{chip}`` stands for the chip where there are several."""
     chip = chips[0] if len(chips) == 1 else "{chip}"
-    return f"{stem_of(workspace)}-{chip}.rknn"
+    return f"{workspace.session.stem}-{chip}.rknn"
 
 
 def compile_command(workspace: Workspace, targets: Targets, chips: Sequence[str]) -> list[str]:
@@ -155,13 +148,12 @@ def ask_compile(
 
     def start(asked: CompileParams) -> None:
         targets.settings = replace(asked, refresh=False)
-        title = f"compile {sanitize(stem_of(workspace), 60)} for {names}"
-        there = [file for file in _files(asked.path, chips) if os.path.lexists(file)]
+        title = f"compile {sanitize(workspace.session.stem, 60)} for {names}"
 
         def go(force: bool) -> None:
             workspace.start_job(COMPILE, replace(asked, force=force), title)
 
-        ask_overwrite(workspace.app, there, go)
+        ask_overwrite(workspace.app, _files(asked.path, chips), go)
 
     path = str(Path.cwd() / file_name(workspace, chips))
     recipe = dict(workspace.session.recipe)

@@ -22,8 +22,8 @@ from engine.wire.project_tables import FORMS as FORM_TABLE
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
-from rknntui.screens.chips.compiling import APPLIES, stem_of
-from rknntui.screens.dialogs.picker import ask_overwrite, is_taken
+from rknntui.screens.chips.compiling import APPLIES
+from rknntui.screens.dialogs.picker import ask_overwrite
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.record_view import RecordView
@@ -128,9 +128,9 @@ def ask_export(workspace: Workspace, form: BuildForm) -> None:
             title = f"export {sanitize(Path(asked.path).name, 80)}"
             workspace.start_job(EXPORT, replace(asked, force=force), title)
 
-        ask_overwrite(workspace.app, [asked.path] * is_taken(Path(asked.path)), start)
+        ask_overwrite(workspace.app, [asked.path], start)
 
-    path = str(Path.cwd() / f"{stem_of(workspace)}{form.suffix}")
+    path = str(Path.cwd() / f"{workspace.session.stem}{form.suffix}")
     now = ExportParams(recipe=dict(workspace.session.recipe), path=path, format=form.format)
     EXPORT_FORM.ask(workspace.app, now, then=go, title=f"Export {form.name}")
 
@@ -139,8 +139,8 @@ def export_command(workspace: Workspace, form: BuildForm) -> list[str]:
     """The command line that writes a form."""
     if form.of_file:
         verb = "encrypt" if form.of_file == "encrypt" else "segment"
-        return ["rknntui", verb, workspace.session.container or f"{stem_of(workspace)}.rknn"]
-    path = f"{stem_of(workspace)}{form.suffix}"
+        return ["rknntui", verb, workspace.session.container or f"{workspace.session.stem}.rknn"]
+    path = f"{workspace.session.stem}{form.suffix}"
     request = ExportParams(recipe={}, path=path, format=form.format)
     return command_with("export", workspace.session, request)
 
@@ -201,7 +201,7 @@ def ask_encrypted(workspace: Workspace, start: str) -> None:
             else:  # first: the job asks the worker for it
                 workspace.ask(ENCRYPTION_KEY, key, lambda _: run())
 
-        ask_overwrite(workspace.app, [output] * is_taken(Path(output)), start_job)
+        ask_overwrite(workspace.app, [output], start_job)
 
     now = EncryptParams(path=workspace.session.container or start)
     ENCRYPT_FORM.ask(workspace.app, now, KeyParams(), then=go, check=checked_key)
@@ -242,8 +242,7 @@ def ask_segments(workspace: Workspace, start: str, chips: Sequence[str]) -> None
         def start_job(force: bool) -> None:
             workspace.start_job(SEGMENTS_CUT, replace(asked, force=force), title)
 
-        taken = [path for path in (asked.output,) if path and is_taken(Path(path))]
-        ask_overwrite(workspace.app, taken, start_job)
+        ask_overwrite(workspace.app, [asked.output], start_job)
 
     path = workspace.session.container or start
     chip = workspace.session.chip or None

@@ -16,7 +16,7 @@ from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.strips import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from textual.app import App, ComposeResult
 
@@ -269,13 +269,16 @@ def ask_new_file(
     """
 
     def chosen(path: str) -> None:
-        ask_overwrite(app, [path] * is_taken(Path(path)), lambda force: then(path, force))
+        ask_overwrite(app, [path], lambda force: then(path, force))
 
     ask_user(app, PathPicker(title, str(start), folders=folder, new=True), chosen)
 
 
-def ask_overwrite(app: App[None], taken: Sequence[str], then: Callable[[bool], None]) -> None:
+def ask_overwrite(
+    app: App[None], paths: Iterable[str | None], then: Callable[[bool], None]
+) -> None:
     """Ask before files are replaced; ``then`` is told whether any are, and not called where not."""
+    taken = [path for path in paths if path and is_taken(Path(path))]
     if not taken:
         then(False)
         return
@@ -288,7 +291,7 @@ def ask_overwrite(app: App[None], taken: Sequence[str], then: Callable[[bool], N
 def is_taken(path: Path) -> bool:
     """Whether something is there; of a folder, whether it has something in it."""
     try:
-        return any(path.iterdir()) if path.is_dir() else path.exists()
+        return any(path.iterdir()) if path.is_dir() else os.path.lexists(path)
     except OSError:
         return True
 
