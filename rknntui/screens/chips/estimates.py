@@ -101,12 +101,17 @@ def _size(word: str, inputs: Sequence[Tensor]) -> str:
     if not all(dim.isascii() and dim.isdigit() and 0 < int(dim[:9]) < 1 << 24 for dim in dims):
         raise ValueError(f"{word} is no size: 320x320 or 1,3,320,320 is one.")
     if len(dims) == 2 and len(tensor.shape) == 4:
-        before = [str(max(1, d)) for d in tensor.shape]
-        last = tensor.shape[1] not in (1, 3, 4) and tensor.shape[3] in (1, 3, 4)
-        dims = [before[0], *dims, before[3]] if last else [*before[:2], *dims]
+        sides = dict(zip(_sides(tensor.shape), dims, strict=True))
+        dims = [sides.get(at, str(max(1, dim))) for at, dim in enumerate(tensor.shape)]
     if len(dims) != len(tensor.shape):
         raise ValueError(f"{tensor.name} is {shape_text(tensor.shape)}: give as many numbers.")
     return f"{tensor.name}={','.join(dims)}"
+
+
+def _sides(shape: Sequence[int]) -> tuple[int, int]:
+    """The axes of an image's height and width."""
+    last = shape[1] not in (1, 3, 4) and shape[3] in (1, 3, 4)
+    return (1, 2) if last else (2, 3)
 
 
 # What a chip that misses the goal needs.
@@ -120,9 +125,7 @@ def smaller_sizes(inputs: Sequence[Tensor], share: float) -> tuple[str, ...]:
     shape = inputs[0].shape if inputs else ()
     if len(shape) != 4:
         return ()
-    last = shape[1] not in (1, 3, 4) and shape[3] in (1, 3, 4)
-    sides = (1, 2) if last else (2, 3)
-    smaller = list(shape)
+    sides, smaller = _sides(shape), list(shape)
     for at in sides:
         smaller[at] = int(shape[at] * share**0.5) // _GRID * _GRID
     if any(smaller[at] < _GRID for at in sides):
@@ -222,6 +225,7 @@ class Answers:
         self._changed = changed
         self._about: object = None
         self._known: dict[_Key, Any] = {}
+        self._judged: dict[WhatIf, tuple[Estimates, float, Estimates]] = {}  # one draw asks often
         self.asking = False
         self.goal: float | None = None
 
@@ -232,7 +236,13 @@ class Answers:
         found: Estimates | None = self._answer(("chips", scenario), Estimates)
         if scenario == AS_IS and not self._known:  # until then what the background asked
             found = self._workspace.session.estimates
-        return found if found is None or self.goal is None else judged(found, self.goal)
+        if found is None or self.goal is None:
+            return found
+        of, goal, last = self._judged.get(scenario, (None, None, found))
+        if of is not found or goal != self.goal:
+            last = judged(found, self.goal)
+            self._judged[scenario] = found, self.goal, last
+        return last
 
     def estimate(self, chip: str, scenario: WhatIf = AS_IS) -> ChipEstimate | None:
         """A chip with its layers and its memory over time."""
@@ -388,8 +398,6 @@ def ask_report(workspace: Workspace, params: EstimateParams, view: str) -> None:
         params: chips and what is varied, with layers and tensors over time.
         view: that is shown.
     """
-    session = workspace.session
-    stem = Path(str(session.recipe.get("model") or session.path or "model")).stem
     kind = _KINDS.get(view, "layers")
 
     def write(path: str, force: bool) -> None:
@@ -399,7 +407,7 @@ def ask_report(workspace: Workspace, params: EstimateParams, view: str) -> None:
         then = partial(_write, workspace, path, force, kind)
         workspace.ask(COST_ESTIMATE, params, then)
 
-    start = Path.cwd() / f"{stem}-{kind}.html"
+    start = Path.cwd() / f"{workspace.session.stem}-{kind}.html"
     ask_new_file(workspace.app, "Report (.html, .csv, .svg)", start, write)
 
 
