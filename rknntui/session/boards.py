@@ -10,6 +10,7 @@ from textual.message import Message
 from rknntui.session.messages import TargetChanged
 
 if TYPE_CHECKING:
+    from engine import Finding
     from engine.wire.devices import Device, Listing
 
 
@@ -57,6 +58,11 @@ class Boards:
     def devices(self) -> tuple[Device, ...]:
         """Those that the last look found; none before one."""
         return () if self.listing is None else self.listing.devices
+
+    @property
+    def notices(self) -> tuple[Finding, ...]:
+        """What the last look found that belongs to no board."""
+        return () if self.listing is None else self.listing.notices
 
     @property
     def device(self) -> Device | None:

@@ -18,6 +18,12 @@ def wrapped(text: str, width: int, style: str, indent: str = "") -> list[Line]:
     return [[(indent + row, style)] for row in wrap(text, max(10, width - len(indent)))]
 
 
+def told(texts: str | Iterable[str], width: int, style: str = "dim") -> list[Line]:
+    """Texts from outside as lines of one style."""
+    rows = [texts] if isinstance(texts, str) else texts
+    return [line for text in rows for line in wrapped(sanitize(text, 2000), width, style)]
+
+
 def finding_lines(findings: Iterable[Finding], width: int, applies: str) -> list[Line]:
     """Findings with cause and remedy, wrapped; the sign says how serious they are.
 

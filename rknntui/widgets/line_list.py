@@ -260,6 +260,11 @@ class SidePane(TextRows):
 
     _told = -1
 
+    @property
+    def text_width(self) -> int:
+        """Cells of a line; before there is a width, some."""
+        return max(20, (self.scrollable_content_region.width or 40) - 1)
+
     def on_resize(self) -> None:
         """Let the text be wrapped anew; on a first visit it was before there was a width."""
         if self.size.width != self._told:

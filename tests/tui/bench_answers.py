@@ -154,7 +154,9 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     told = Answers()
 
     async def call(bridge: Bridge, method: Any, params: Any) -> Any:
-        return await told.call(bridge, method, params)
+        answer = await told.call(bridge, method, params)
+        bridge._session.answered(answer)
+        return answer
 
     monkeypatch.setattr(Bridge, "call", call)
     return told

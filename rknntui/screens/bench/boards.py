@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import EMULATED_CHIPS, sanitize
+from engine.wire.codec import encode
 from engine.wire.devices import (
     DEVICES_ADD,
     DEVICES_EXAMINE,
@@ -20,6 +21,7 @@ from engine.wire.devices import (
     Listing,
     NamedBoard,
 )
+from engine.wire.flags import words_of
 from engine.wire.monitor import (
     BOARD,
     MONITOR_REPLAY,
@@ -141,8 +143,6 @@ class Looking:
         def added(board: NamedBoard) -> None:
             if params.over == "ssh":
                 session.boards.add(board.device)
-            if board.chip:
-                session.boards.chips[board.device] = board.chip
             owner.workbench.save_state()
             for note in board.notes:
                 owner.notify(note, severity="warning", timeout=15, markup=False)
@@ -204,8 +204,8 @@ def reason(bench: Bench, method: str) -> str:
         return "a comparison needs the model itself, not its container; open the model."
     if method == "forget" and (device is None or not _removable(device)):
         return "only boards that were added ({bench.add}) are removed."
-    notices = () if session.boards.listing is None else session.boards.listing.notices
-    if method == "server" and not any(notice.code == "adb-server" for notice in notices):
+    served = all(notice.code != "adb-server" for notice in session.boards.notices)
+    if method == "server" and served:
         return "the adb server is up, or there is none to start."
     if method == "pause" and not watch.running:
         return "nothing is watched ({bench.watch} watches)."
@@ -406,8 +406,7 @@ class Watch:
 
     def command(self, devices: Sequence[str]) -> list[str]:
         """The command line that shows the same: what goes on, or a watch of ``devices``."""
-        if isinstance(self.now, ReplayParams):
-            return ["rknntui", "monitor", "--replay", self.now.path]
-        names = [word for name in devices for word in ("--device", name)]
-        record = ["--record", self.recording] if self.recording else []
-        return ["rknntui", "monitor", *names, "--hz", f"{self.hertz:g}", *record]
+        now = self.now
+        if not isinstance(now, ReplayParams):
+            now = WatchParams(tuple(devices), self.hertz, record=self.recording or None)
+        return ["rknntui", "monitor", *words_of(type(now), encode(now))]

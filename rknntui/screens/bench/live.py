@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from engine import sanitize
-from engine.wire.codec import Above, Whole
+from engine.wire.codec import Above, Whole, encode
 from engine.wire.devices import (
     CORES,
     DEVICES_LIST,
@@ -19,7 +19,7 @@ from engine.wire.devices import (
     Performance,
     PerfParams,
 )
-from engine.wire.flags import Flag
+from engine.wire.flags import Flag, words_of
 from engine.wire.formats import CELSIUS, CLOCK, MILLISECONDS, RATE
 from engine.wire.record import record
 from rknntui.keys.actions import key_text
@@ -143,10 +143,10 @@ class Measuring:
         """The same with what is told beside: board, versions, layers."""
         return self.look if self.result is None else self.result
 
-    def start(self, board: str, model: dict[str, object]) -> None:
-        """Measure a model on a board with what is set."""
+    def _asked(self, board: str, model: dict[str, object]) -> PerfParams:
+        """The request for a model on a board, with what is set."""
         wanted = self.settings
-        params = PerfParams(
+        return PerfParams(
             **model,  # type: ignore[arg-type]
             device=board,
             cores=(wanted.cores,),
@@ -155,6 +155,10 @@ class Measuring:
             layers=True,
             fix_clocks=wanted.fix_clocks,
         )
+
+    def start(self, board: str, model: dict[str, object]) -> None:
+        """Measure a model on a board with what is set."""
+        params = self._asked(board, model)
         if not self._owner.workbench.asks_first(DEVICES_PERF.name, params):
             self.forget()
             self._before = 0.0
@@ -300,11 +304,7 @@ class Measuring:
         if self._again:
             self._owner.workbench.do(look())
 
-    def command(self, board: str, file: str | None) -> list[str]:
+    def command(self, board: str, model: dict[str, object]) -> list[str]:
         """The command line that measures the same."""
-        wanted = self.settings
-        words = ["rknntui", "perf", "run", file or "MODEL.rknn", "--device", board]
-        words += ["--seconds", f"{wanted.minutes * 60:g}", "--layers"]
-        words += ["--cores", wanted.cores] if wanted.cores != "auto" else []
-        words += ["--threads", str(wanted.threads)] if wanted.threads > 1 else []
-        return words + (["--fix-clocks"] if wanted.fix_clocks else [])
+        flags = words_of(PerfParams, encode(self._asked(board, model)))
+        return ["rknntui", "perf", "run", str(model["path"] or "MODEL.rknn"), *flags]

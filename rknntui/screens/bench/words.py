@@ -16,11 +16,11 @@ from engine.wire.devices import EXAMINED
 from engine.wire.doctor import Checks
 from engine.wire.formats import CELSIUS, CHANGE, CLOCK, MICROSECONDS, MILLISECONDS
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.findings import finding_lines, told, wrapped
 from rknntui.widgets.line_list import SidePane
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from engine import Finding
     from engine.wire.board import BoardFacts, BoardState, VersionRow
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from engine.wire.doctor import Check
     from engine.wire.measured import RunsCompared
     from engine.wire.table import Record
+    from rknntui.session.boards import Boards
     from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
@@ -41,11 +42,6 @@ _CHECKS = {
     "skipped": ("–", "dim"),
 }
 """State of a check -> sign and style."""
-
-
-def megahertz(hertz: int) -> str:
-    """A clock."""
-    return CLOCK.text(hertz)
 
 
 def fact(name: str, value: str, width: int, style: str = "") -> list[Line]:
@@ -120,25 +116,25 @@ def _versions(rows: Iterable[VersionRow], width: int) -> list[Line]:
 
 
 def _state(state: BoardState, label: str, width: int) -> list[Line]:
-    def told(attribute: str, value: str) -> str:
-        return value or sanitize(state.reason(attribute), 300)
-
     load = ", ".join(f"{round(percent)} %" for percent in state.npu_load or ())
-    clock = megahertz(state.npu_clock) if state.npu_clock is not None else ""
+    clock = "" if state.npu_clock is None else CLOCK.text(state.npu_clock)
     if clock and state.npu_governor:
         clock += f"  {sanitize(state.npu_governor, 40)}"
-    ddr = megahertz(state.ddr_clock) if state.ddr_clock is not None else ""
-    cpu = ", ".join(f"{sanitize(n, 20)} {megahertz(hz)}" for n, hz in state.cpu_clocks or ())
+    ddr = "" if state.ddr_clock is None else CLOCK.text(state.ddr_clock)
+    cpu = ", ".join(f"{sanitize(n, 20)} {CLOCK.text(hz)}" for n, hz in state.cpu_clocks or ())
     warmth = ", ".join(
         f"{sanitize(t.zone, 40)} {CELSIUS.text(t.celsius)}" for t in (state.temperatures or ())[:16]
     )
     lines: list[Line] = [[], [("State now", "head"), (f"  {label}", "dim")]]
-    lines += fact("NPU load", told("npu_load", load), width)
-    lines += fact("NPU clock", told("npu_clock", clock), width)
-    lines += fact("DDR clock", told("ddr_clock", ddr), width)
-    lines += fact("CPU clocks", told("cpu_clocks", cpu), width)
-    lines += fact("temperature", told("temperatures", warmth), width)
-    lines += fact("memory", told("memory", _memory(state)), width)
+    for name, attribute, value in (
+        ("NPU load", "npu_load", load),
+        ("NPU clock", "npu_clock", clock),
+        ("DDR clock", "ddr_clock", ddr),
+        ("CPU clocks", "cpu_clocks", cpu),
+        ("temperature", "temperatures", warmth),
+        ("memory", "memory", _memory(state)),
+    ):
+        lines += fact(name, value or sanitize(state.reason(attribute), 300), width)
     return lines
 
 
@@ -181,28 +177,17 @@ def check_lines(checks: Sequence[Check], width: int) -> list[Line]:
     return lines
 
 
-def device_records(
-    devices: Sequence[Device],
-    chosen: str | None,
-    marked: Collection[str],
-    chips: Mapping[str, str],
-) -> list[Record]:
-    """The rows of boards.
-
-    Args:
-        devices: the boards.
-        chosen: id of the one that runs use.
-        marked: ids of those that are to be watched.
-        chips: of boards, by their ids.
-    """
+def device_records(boards: Boards, marked: Collection[str]) -> list[Record]:
+    """The rows of boards; those that are marked are to be watched."""
     return [
         BOARDS.record(
             device,
-            mark=("●" if device.id == chosen else " ") + ("*" if device.id in marked else " "),
-            chip=chips.get(device.id) or None,
+            mark=("●" if device.id == boards.chosen else " ")
+            + ("*" if device.id in marked else " "),
+            chip=boards.chip_of(device.id) or None,
             aliases=[sanitize(device.serial, 80)],
         )
-        for device in devices
+        for device in boards.devices
     ]
 
 
@@ -221,11 +206,6 @@ class FactsPane(SidePane):
         self._memory: BoardMemory | None = None
         self._notices: Sequence[Finding] = ()
         self.asked = ""
-
-    @property
-    def known(self) -> Mapping[str, About]:
-        """What boards told of themselves, by their ids."""
-        return {name: answer for name, answer in self._answers.items() if isinstance(answer, About)}
 
     def show(
         self,
@@ -278,7 +258,7 @@ class FactsPane(SidePane):
         self._lay_out(keep_cursor=True)
 
     def _lay_out(self, *, keep_cursor: bool) -> None:
-        width = max(20, (self.scrollable_content_region.width or 40) - 1)
+        width = self.text_width
         lines: list[Line] = []
         if self._device is not None:
             lines += device_lines(self._device, self._used, width)
@@ -369,8 +349,7 @@ class ExaminePane(SidePane):
         self._lay_out(keep_cursor=True)
 
     def _lay_out(self, *, keep_cursor: bool) -> None:
-        width = max(20, (self.scrollable_content_region.width or 40) - 1)
-        self.set_lines(self._made(width), keep_cursor=keep_cursor)
+        self.set_lines(self._made(self.text_width), keep_cursor=keep_cursor)
 
     def _made(self, width: int) -> list[Line]:
         run, name = key_text("bench.examine"), sanitize(self._shown, 80)
@@ -429,10 +408,6 @@ EMPTY = {
 _MANY = 4
 
 
-def _told(texts: Sequence[str], width: int, style: str = "dim") -> list[Line]:
-    return [line for text in texts for line in wrapped(sanitize(text, 2000), width, style)]
-
-
 def layer_lines(result: PerfLook | Performance | None, width: int) -> list[Line]:
     """How many layers, where they ran, and which of them are the build's."""
     if result is None or not result.layers:
@@ -443,26 +418,26 @@ def layer_lines(result: PerfLook | Performance | None, width: int) -> list[Line]
     on = ", ".join(f"{count} on {place}" for place, count in places)
     text = f"{on}{'; ' if on else ''}{known} of {len(rows)} rows are layers of this build."
     timed = "Timed in runs of their own, which are slower."
-    return _told([f"{text} {timed}", *result.notes], width)
+    return told([f"{text} {timed}", *result.notes], width)
 
 
 def compared_lines(found: Comparison | None, width: int) -> list[Line]:
     """The verdict, then what the board did not give, the input, notes."""
     if found is None:
         return []
-    lines = _told([found.verdict], width, "bad" if found.first else "good")
+    lines = told([found.verdict], width, "bad" if found.first else "good")
     first = next((row for row in found.layers if row.id == found.first), None)
     if first is not None and first.inside:
-        lines += _told([f"Or one that the board did not give: {_some(first.inside)}."], width)
+        lines += told([f"Or one that the board did not give: {_some(first.inside)}."], width)
     if found.rounding is not None:
-        lines += _told(found.judged or rounding_lines(found.rounding), width, "")
+        lines += told(found.judged or rounding_lines(found.rounding), width, "")
     runtime = sanitize(found.runtime, 60).partition(" (")[0]
     sentences = [f"On {found.device}, {found.chip}, runtime {runtime} ({found.label})."]
     if found.missing:
         sentences.append(f"Not given by the board: {_some(found.missing)}.")
     if found.sha256:
         sentences.append(f"Input bytes of all three, SHA-256: {found.sha256}")
-    return [*lines, *_told([*sentences, *found.notes], width)]
+    return [*lines, *told([*sentences, *found.notes], width)]
 
 
 def _some(names: Sequence[str]) -> str:
@@ -474,7 +449,7 @@ def _some(names: Sequence[str]) -> str:
 def runs_lines(found: RunsCompared | None, width: int) -> list[Line]:
     """Two runs of the history: points, then what was not equal, then the layers by difference."""
     if found is None:
-        return _told([with_keys("{bench.compare} compares this run with the newest.")], width)
+        return told([with_keys("{bench.compare} compares this run with the newest.")], width)
     lines: list[Line] = []
     for point in found.points:
         change = "" if point.change is None else CHANGE.text(point.change)
@@ -485,7 +460,7 @@ def runs_lines(found: RunsCompared | None, width: int) -> list[Line]:
         style = "bad" if point.clear and (point.change or 0) > 0 else "good" if point.clear else ""
         name = f"cores {point.cores}, threads {point.threads}: "
         lines.append([(name, "dim"), (f"{times}  {change}", style), (f"  {clear}", "dim")])
-    lines += _told([f"Not equal: {text}" for text in found.differs], width, "warn")
+    lines += told([f"Not equal: {text}" for text in found.differs], width, "warn")
     both = [r for r in found.layers if r.before is not None and r.after is not None]
     both.sort(key=lambda row: -abs((row.after or 0) - (row.before or 0)))
     for row in both[:_MANY]:

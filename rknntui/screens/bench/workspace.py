@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,10 +108,8 @@ class Bench(TableWorkspace):
     @property
     def device(self) -> Device | None:
         """The board under the cursor."""
-        record, listing = self.table.record, self.session.boards.listing
-        if record is None or listing is None:
-            return None
-        return next((device for device in listing.devices if device.id == record["id"]), None)
+        record, devices = self.table.record, self.session.boards.devices
+        return next((one for one in devices if record and one.id == record["id"]), None)
 
     @property
     def board(self) -> str:
@@ -193,8 +192,6 @@ class Bench(TableWorkspace):
 
     def _asked(self, params: PerfParams) -> PerfParams:
         """The same of the model, file and board of now."""
-        from dataclasses import replace
-
         return replace(params, **self.model, device=self.board)  # type: ignore[arg-type]
 
     def on_layers_changed(self, message: LayersChanged) -> None:
@@ -218,18 +215,15 @@ class Bench(TableWorkspace):
     # -- drawing -----------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        listing, table = self.session.boards.listing, self.table
-        devices = () if listing is None else listing.devices
-        empty = with_keys(NO_BOARD) if listing is not None else "Looking for boards…"
-        for notice in () if listing is None else listing.notices:
+        boards, table = self.session.boards, self.table
+        empty = with_keys(NO_BOARD) if boards.listing is not None else "Looking for boards…"
+        for notice in boards.notices:
             empty += f"\n\n! {sanitize(notice.what, 300)} {sanitize(notice.remedy, 300)}"
         if self._looking.trouble:
             empty = f"✗ {sanitize(self._looking.trouble, 200)}"
         table.set_empty(empty)
-        chips = self.session.boards.chips
-        records = device_records(devices, self.session.boards.chosen, self._marked, chips)
-        table.set_records(records, keep="id")
-        ready = sum(device.state == "ready" for device in devices)
+        table.set_records(device_records(boards, self._marked), keep="id")
+        ready = sum(device.state == "ready" for device in boards.devices)
         trouble = f" · ✗ {sanitize(self._looking.trouble, 80)}" if self._looking.trouble else ""
         self.query_one("#boards-view", RecordView).set_title(f"Boards, {ready} ready{trouble}")
         self._arrange()
@@ -251,24 +245,19 @@ class Bench(TableWorkspace):
         self._show()
         if self._rest is not None:
             self._rest.stop()
-        facts, device = self.views.facts, self.device
-        devices = self.session.boards.devices
-        chips = self.session.boards.chips
-        wanted = next(
-            (d for d in (device, *devices) if d is not None and facts.wants(d)
-             and (d is device or d.id not in chips)),
-            None,
-        )  # fmt: skip
+        facts, device, boards = self.views.facts, self.device, self.session.boards
+        others = (one for one in boards.devices if one.id not in boards.chips)
+        asked = (one for one in (device, *others) if one is not None and facts.wants(one))
+        wanted = next(asked, None)
         if wanted is not None and not facts.asked:
             self._rest = self.set_timer(REST_SECONDS, partial(self._ask_about, wanted))
 
     def _show(self) -> None:
-        device, listing = self.device, self.session.boards.listing
-        notices = () if listing is None else listing.notices
-        used = device is not None and device.id == self.session.boards.chosen
+        device, boards = self.device, self.session.boards
+        used = device is not None and device.id == boards.chosen
         memory = None if self.run.answer is None else self.run.answer.memory
         views = self.views
-        views.facts.show(device, notices, used=used, model=self.file, memory=memory)
+        views.facts.show(device, boards.notices, used=used, model=self.file, memory=memory)
         views.examined.show("" if device is None else device.id, Path(self.file or "").name)
 
     @on(BenchViews.Changed)
@@ -306,13 +295,10 @@ class Bench(TableWorkspace):
             self._ask_about(device)  # whether another one fits is another answer
             return
         self.views.facts.take(device.id, answer)
-        if isinstance(answer, About) and answer.facts.chip:
-            self.session.boards.chips[device.id] = answer.facts.chip
         self._draw()
 
     def action_add(self) -> None:
         """Ask which board to add; it is used where none is."""
-
         self._looking.ask_board(partial(setattr, self, "_wanted"))
 
     def action_forget(self) -> None:
@@ -496,4 +482,4 @@ class Bench(TableWorkspace):
             return command_with("compare", self.session, self._comparison())
         if watched or self.session.model is None:
             return self.watch_job.command(self.boards)
-        return self.run.command(self.board, self.file)
+        return self.run.command(self.board, self.model)

@@ -28,8 +28,8 @@ from rknntui.screens.chips.compiling import compile_command, compiled_lines, err
 from rknntui.screens.chips.estimates import AS_IS, scenario_words
 from rknntui.screens.chips.exports import export_command
 from rknntui.screens.chips.toolkits import NO_TOOLKIT
+from rknntui.widgets.findings import told
 from rknntui.widgets.one_line import Fact
-from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine import Finding
@@ -122,23 +122,16 @@ def chip_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
         return []
     name = sanitize(chip.chip, 40)
     if chip.problem:
-        lines = _told(f"{name}: {chip.problem}", width, "warn")
-        return lines + (_told(f"Fix: {chip.remedy}", width, "good") if chip.remedy else [])
+        lines = told(f"{name}: {chip.problem}", width, "warn")
+        return lines + (told(f"Fix: {chip.remedy}", width, "good") if chip.remedy else [])
     sure = BASIS.get(chip.confidence, chip.confidence)
     parts = [f"{name}, {chip.dtype}: {sure}."]
     if chip.time_ms is not None:
         ends = (chip.time_ms.low, chip.time_ms.high)
         parts.append(f"{range_of(MILLISECONDS).text(ends)} ms in nine of ten cases.")
-    return _warned(chip, width) + _told(" ".join(parts), width) + _notes(chip, width)
-
-
-def _warned(estimate: ChipEstimate, width: int) -> list[Line]:
-    """What the vendor's compiler is known to fail at, before anything else."""
-    return [line for text in estimate.warnings for line in _told(f"! {text}", width, "warn")]
-
-
-def _notes(chip: ChipEstimate, width: int) -> list[Line]:
-    return [line for note in chip.notes for line in _told(note, width)]
+    # what the vendor's compiler is known to fail at, before anything else
+    warned = told((f"! {text}" for text in chip.warnings), width, "warn")
+    return [*warned, *told([" ".join(parts), *chip.notes], width)]
 
 
 def memory_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
@@ -152,19 +145,19 @@ def memory_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     )
     if not memory.spans:
         text += " No tensors are known for this chip."
-    return _told(text, width)
+    return told(text, width)
 
 
 def advice_lines(record: Record | None, chip: ChipEstimate | None, width: int) -> list[Line]:
     """The reason of the advice under the cursor, its fix, its layers and its source."""
     lines: list[Line] = []
     if record is not None:
-        lines += _told(record["why"], width, "")
-        lines += _told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
+        lines += told(record["why"], width, "")
+        lines += told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
         few, more = record["layers"][:4], len(record["layers"]) - 4
         names = ", ".join(few) + (f" and {more} more" if more > 0 else "")
-        lines += _told(f"Layers: {names}", width) if names else []
-        lines += _told(f"Source: {record['source']}", width) if record["source"] else []
+        lines += told(f"Layers: {names}", width) if names else []
+        lines += told(f"Source: {record['source']}", width) if record["source"] else []
     return lines + chip_lines(chip, width)
 
 
@@ -177,15 +170,15 @@ def goal_lines(chip: ChipEstimate, goal: float, ways: list[Way] | None, width: i
         "maybe": "its interval leaves it open",
         "no": "not even at the high end of its interval",
     }[chip.reaches]
-    lines = _told(f"{column.show(chip)}: {goal:g} FPS on {chip.chip}, {says}.", width, style)
+    lines = told(f"{column.show(chip)}: {goal:g} FPS on {chip.chip}, {says}.", width, style)
     if chip.reaches == "yes":
         return lines
     if ways is None:
-        return [*lines, *_told("Looking for what would bring it there …", width)]
+        return [*lines, *told("Looking for what would bring it there …", width)]
     tried = [f"→ {way.told} (estimated)" for way in ways] or [
         "→ No tip of the manuals saves time here."
     ]
-    return [*lines, *(line for way in tried for line in _told(way, width, ""))]
+    return [*lines, *told(tried, width, "")]
 
 
 _LONGEST = 3
@@ -204,13 +197,13 @@ def limit_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     shares = ", ".join(f"{name} {PERCENT.text(share / whole)} %" for name, share in most if share)
     longest = sorted(chip.layers, key=lambda row: -row.time_ms)[:_LONGEST]
     names = ", ".join(f"{row.id} {PERCENT.text(row.time_ms / whole)} %" for row in longest)
-    lines = _told(f"limited by (estimated): {shares} · longest: {names}", width, "")
+    lines = told(f"limited by (estimated): {shares} · longest: {names}", width, "")
     for row in chip.layers:
         if row.reason and row.target != "NPU":
             style = "bad" if row.target == "none" else "warn"
             where = {"none": "refused", "unknown": "not known where"}.get(row.target, "on the CPU")
-            lines += _told(f"{row.id} {where}: {row.reason}", width, style)
-            lines += _told(f"Fix: {row.remedy}", width, "good") if row.remedy else []
+            lines += told(f"{row.id} {where}: {row.reason}", width, style)
+            lines += told(f"Fix: {row.remedy}", width, "good") if row.remedy else []
     return lines
 
 
@@ -220,10 +213,10 @@ def facts_lines(facts: ChipFacts | None, width: int) -> list[Line]:
         return []
     dtypes = ", ".join(facts.dtypes)
     text = f"generation {facts.generation}, {facts.toolkit}, {facts.npu_cores} NPU cores, {dtypes}"
-    lines = _told(f"{facts.name}: {text}", width, "")
+    lines = told(f"{facts.name}: {text}", width, "")
     for figure in facts.figures:
         name, value, source = (column.show(figure) for column in CHIP_FIGURES.columns)
-        lines += _told(f"{name}: {value} ({source})", width)
+        lines += told(f"{name}: {value} ({source})", width)
     return lines
 
 
@@ -251,13 +244,13 @@ def compile_lines(
     made = compiled.get(chip)
     if made is not None:
         text = "! The recipe changed since this was compiled."
-        lines += _told(text, width, "warn") if targets.outdated else []
+        lines += told(text, width, "warn") if targets.outdated else []
         return [*lines, *compiled_lines(made, width)]
     if (why := no_toolkit(targets, toolkits, (chip,))) and toolkits.rows is not None:
-        return [*lines, *_told(f"! {with_keys(why)}", width, "warn")]
+        return [*lines, *told(f"! {with_keys(why)}", width, "warn")]
     if chip in targets.wanted(chip):
-        return [*lines, *_told(with_keys(f"{chip}: {{chips.run}} compiles for it."), width)]
-    return [*lines, *_told(with_keys(f"{chip}: {{chips.mark}} marks it to compile."), width)]
+        return [*lines, *told(with_keys(f"{chip}: {{chips.run}} compiles for it."), width)]
+    return [*lines, *told(with_keys(f"{chip}: {{chips.mark}} marks it to compile."), width)]
 
 
 def no_toolkit(targets: Targets, toolkits: KnownToolkits, chips: Sequence[str]) -> str:
@@ -273,10 +266,6 @@ def no_toolkit(targets: Targets, toolkits: KnownToolkits, chips: Sequence[str]) 
     which = f"toolkit {sanitize(named, 60)}" if named else f"toolkit of generation {known[0]}"
     sets = "" if known[0] == 1 else "{chips.install} installs one, "
     return f"no {which} is set up (in Toolkits {sets}{{chips.adopt}} adopts one)."
-
-
-def _told(text: str, width: int, style: str = "dim") -> list[Line]:
-    return [[(row, style)] for row in wrap(sanitize(text, 2000), width)]
 
 
 # The command line that says what a view of Chips shows.

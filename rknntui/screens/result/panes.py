@@ -17,7 +17,8 @@ from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.base.views import Views
 from rknntui.screens.dialogs.picker import PathPicker, start_folder
 from rknntui.screens.result.requests import SIDES
-from rknntui.screens.result.words import beside_lines, told
+from rknntui.screens.result.words import beside_lines
+from rknntui.widgets.findings import told
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable

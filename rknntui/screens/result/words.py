@@ -11,11 +11,11 @@ from engine.wire.build import Simulated
 from engine.wire.formats import DECIBEL, DURATION, FIGURE, MILLISECONDS, PERCENT, PROGRESS
 from engine.wire.table import LOW_DB
 from rknntui.keys.actions import key_text
+from rknntui.widgets.findings import told
 from rknntui.widgets.one_line import Fact
-from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from engine.wire.accuracy import Evaluated
     from engine.wire.build import BesideFloat, SimulatedOutput
@@ -143,11 +143,6 @@ def score_facts(result: Evaluated | None, labels: str) -> tuple[Fact | str, ...]
 # What is said below the outputs: how far they are from float, and the simulator from the board.
 
 _FIRST = 5
-
-
-def told(texts: Iterable[str], width: int, style: str = "dim") -> list[Line]:
-    """Texts, wrapped."""
-    return [[(row, style)] for text in texts for row in wrap(sanitize(text, 2000), width)]
 
 
 def beside_lines(
