@@ -22,12 +22,7 @@ from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files, require_inputs
 from engine.facts import chip as chip_facts
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
-from engine.wire.board import (
-    MemoryParams,
-    MemoryReport,
-    Ran,
-    RunParams,
-)
+from engine.wire.board import MemoryParams, MemoryReport, Ran, RunParams
 from engine.wire.devices import BoardMemory
 
 CONNECT, SEND = "Connect", "Send the model"
@@ -61,7 +56,6 @@ def loaded(
     reporter: Reporter,
     *,
     cores: str = "auto",
-    perf: bool = False,
     look: Callable[[Path], object] | None = None,
 ) -> Iterator[Loaded]:
     """Connect to a board and load a model there, for the time of the block.
@@ -72,7 +66,6 @@ def loaded(
         stages: of the job; :data:`CONNECT` and :data:`SEND` are told.
         reporter: asked whether to stop.
         cores: of :data:`engine.wire.devices.CORES`.
-        perf: have the runtime time each layer.
         look: shown the model's file before it is sent; what it raises ends the job there.
 
     Raises:
@@ -90,7 +83,7 @@ def loaded(
             runtime = BoardRuntime(board.transport, chip=board.chip, check=check)
             held.enter_context(closing(runtime))
             moved = stages.sending(stage)
-            opened = runtime.open(path, perf=perf, core_mask=mask, moved=moved)
+            opened = runtime.open(path, core_mask=mask, moved=moved)
         yield Loaded(board, path, runtime, opened, mask)
 
 
