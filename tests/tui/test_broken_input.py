@@ -29,6 +29,10 @@ RECIPES = {
         ("line 3: There is no section preproces", "Did you mean 'preprocess'?"),
     ),
     "no YAML": ("version: 1\nsource: {model: digits.onnx\n", ("line 3: It is not valid YAML",)),
+    "a tab": (
+        "version: 1\nsource:\n\tmodel: digits.onnx\n",
+        ("line 3: It is not valid YAML: a tab cannot indent a line; use spaces",),
+    ),
     "none at all": ("lr: 0.1\nepochs: 3\n", ("If it is meant as a recipe", "`version: 1`")),
 }
 
