@@ -25,7 +25,7 @@ from rknntui.session.job_view_model import JobView
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import shown, visited, write_recipe
+from tests.tui.flow import opened, shown, write_recipe
 from tests.tui.terminal import Terminal
 
 SIZE = (80, 24)
@@ -61,9 +61,7 @@ def many_samples(demo: Path, folder: Path, times: int) -> Path:
 @pytest.mark.long
 async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> None:
     """Task (g) of the workbench: the step Builds, and the comparison."""
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Builds)
+    async with opened(demo / "digits_demo.onnx", Builds) as (app, pilot, workspace):
         await until(pilot, lambda: "No builds yet." in screen_text(app), "the empty history")
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         await pilot.press("b")
@@ -77,7 +75,7 @@ async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> Non
         await pilot.press(keys_of("model")[0])
         await pilot.press(keys_of("builds")[0], "equals_sign")
         await until(pilot, lambda: "Outputs, dB (simulated)" in screen_text(app), "outputs first")
-        said = app.workspace.detail.about.text()
+        said = workspace.detail.about.text()
         assert "logits" in said
         assert said.index("Outputs") < said.index("Worst layers") < said.index("Options")
         assert "quantized_method: channel → layer" in said
@@ -99,9 +97,7 @@ async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> Non
 
 @pytest.mark.long
 async def test_log_search_marks_and_commands(demo: Path) -> None:
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Builds)
+    async with opened(demo / "digits_demo.onnx", Builds) as (app, pilot, workspace):
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         await pilot.press("b")
         await built(pilot, 1)
@@ -120,25 +116,23 @@ async def test_log_search_marks_and_commands(demo: Path) -> None:
         await pilot.press("enter", "n", "escape", "escape")
         await pilot.press("slash", *"nothing like it")
         await settle(pilot)
-        assert app.workspace.builds.row_count == 0
+        assert workspace.builds.row_count == 0
         await pilot.press("escape")
-        assert app.workspace.builds.row_count == 3
+        assert workspace.builds.row_count == 3
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui build ")
         assert "--dataset" in app.clipboard
         await pilot.press("space", "V")
-        await until(pilot, lambda: app.workspace.jobs.total >= 3, "all jobs")
+        await until(pilot, lambda: workspace.jobs.total >= 3, "all jobs")
 
 
 @pytest.mark.long
 async def test_variants_are_built_and_applied(demo: Path, tmp_path: Path) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Builds)
+    async with opened(write_recipe(tmp_path, demo), Builds) as (app, pilot, workspace):
         await pilot.press("v", "r")
         await until(pilot, lambda: "Build variants" in screen_text(app), "the form")
         await pilot.press("enter")
-        table = app.workspace.variants.table
+        table = workspace.variants.table
         await until(pilot, lambda: table.total > 1 and app.session.running is None, "variants")
         await until(pilot, lambda: "✓ done" in screen_text(app), "all of them")
         table.select_record("title", "kl_divergence")
@@ -225,13 +219,11 @@ async def test_the_front_follows_the_cursor_and_the_target(demo: Path, tmp_path:
     run = new_record()
     run.start("devices.perf", "digits", {"recipe": recipe})
     run.end("done", {"points": [{"median": 1500.0}]})
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Builds)
+    async with opened(write_recipe(tmp_path, demo), Builds) as (app, pilot, workspace):
         await pilot.press("V")
         await until(pilot, lambda: "estimated for a target" in screen_text(app), "no target")
-        assert [row.median_ms for row in app.workspace.builds.records] == [1.5, None]
-        assert app.workspace.jobs.total == 2, "what runs beside is no job of the list"
+        assert [row.median_ms for row in workspace.builds.records] == [1.5, None]
+        assert workspace.jobs.total == 2, "what runs beside is no job of the list"
         app.session.set_value("target_platform", "rk3588")
         await until(pilot, lambda: "estimated on rk3588" in screen_text(app), "the points")
         await until(pilot, lambda: "◆ 24.00 dB" in screen_text(app), "the newest is marked")
@@ -264,9 +256,7 @@ def test_a_million_lines_are_searched_in_seconds(session_home: Path) -> None:
 
 async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
     many = many_samples(demo, tmp_path, 60)
-    app = Workbench(str(demo / "digits_demo.onnx"))
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Builds)
+    async with opened(demo / "digits_demo.onnx", Builds) as (app, pilot, _):
         app.session.set_value("dataset", str(many))
         app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
         await until(
@@ -288,9 +278,7 @@ async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
 async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.txt"
     wrong.write_text("missing.png\n")
-    app = Workbench(str(demo / "digits_demo.onnx"))
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Builds)
+    async with opened(demo / "digits_demo.onnx", Builds) as (app, pilot, _):
         recipe = {**app.session.recipe, "dataset": str(wrong)}
         app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
         await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
