@@ -9,11 +9,13 @@ import pytest
 
 from engine import OPTIONS, option
 from engine.facts import chips
+from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ChoiceDialog
 from rknntui.screens.recipe.words import help_lines
 from rknntui.screens.recipe.workspace import Recipe
 from rknntui.widgets.form import FormRows, OptionForm
 from rknntui.widgets.line_list import TextRows
+from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import choose_path, opened, press_text, write_recipe
 
@@ -82,6 +84,16 @@ async def test_choices_turn_numbers_count_and_delete_gives_the_default(demo: Pat
         assert app.session.recipe["optimization_level"] == 2
         await pilot.press("delete")
         assert "optimization_level" not in app.session.recipe
+
+
+async def test_without_a_model_a_turn_says_which_key_opens_one() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(keys_of("recipe")[0])
+        await until(pilot, lambda: isinstance(app.workspace, Recipe), "Recipe")
+        app.workspace.focus_option("resize_fit")
+        await pilot.press("right")
+        await until(pilot, lambda: "no model is open (o opens one)" in screen_text(app), "why")
 
 
 async def test_enter_lists_every_value_with_a_line_on_each(demo: Path) -> None:
