@@ -95,28 +95,14 @@ class LayerTable(RecordTable):
 
 
 class LayerView(RecordView):
-    """A table of layers with its caption and filter line.
+    """A table of layers with its caption and filter line."""
 
-    Args:
-        title: the first words of the caption.
-        table: of the layers.
-        id: the widget's id.
-    """
-
-    def __init__(
-        self,
-        title: str,
-        table: LayerTable,
-        *,
-        id: str | None = None,  # noqa: A002 - Textual's own name
-    ) -> None:
-        super().__init__(title, table, id=id)
-        self.layer_table = table
+    table: LayerTable
 
     @property
     def layer_id(self) -> str:
         """Id of the build's layer under the cursor; empty where the row has none."""
-        figures = self.layer_table.figures
+        figures = self.table.figures
         return "" if figures is None else figures.id
 
 
@@ -151,7 +137,7 @@ class KnownLayersView(LayerView):
         def marks(row: LayerFigures) -> Mapping[str, Any]:
             return {"mark": "*" if row.id in marked else " ", **more(row)}
 
-        self.layer_table.show_layers(layers, more=marks, keep="id")
+        self.table.show_layers(layers, more=marks, keep="id")
         self.follow()
 
     def follow(self) -> None:
@@ -160,7 +146,7 @@ class KnownLayersView(LayerView):
             self.table.set_filter(self._known.filter)
         if self._known.cursor not in ("", self._at) and self.table.total:
             self._at = self._known.cursor
-            self.layer_table.select_layer(self._at)
+            self.table.select_layer(self._at)
 
     def on_record_table_arranged(self, event: RecordTable.Arranged) -> None:
         super().on_record_table_arranged(event)

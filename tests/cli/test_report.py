@@ -14,6 +14,7 @@ from engine.jobs.record import new_record
 from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost
 from engine.wire.layers import layers_of
 from engine.wire.model import RangeRow
+from rknntui.cli.commands.build import report as command
 from rknntui.cost_report.build_page import CHARTS, BuildReport, page
 from rknntui.session.builds import Tried
 from tests.cli.conftest import Run
@@ -98,6 +99,11 @@ def test_a_report_has_all_of_a_build_and_a_job_names_it(
     done = warm("report", record.id, "--chart", "error", "-o", svg, "--json", exit=0)
     assert done.json["bytes"] == svg.stat().st_size
     assert "cumulative" in svg.read_text("utf-8")
+
+
+def test_the_command_takes_every_chart() -> None:
+    chart = next(each for each in command.params if each.name == "chart")
+    assert set(chart.type.choices) == CHARTS.keys()
 
 
 def test_a_chart_is_svg_and_a_report_html(warm: Run, demo: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class TimedPane(LayerView):
                 "trend": "" if track is None else spark(track, BAR),
             }
 
-        table, top = self.layer_table, self.table.scroll_offset.y
+        table, top = self.table, self.table.scroll_offset.y
         shown = top <= table.cursor < top + max(1, table.size.height - table.head)
         joined = [row | others[row.id] if row.id in others else row for row in rows]
         table.show_layers(joined, more=more)
@@ -89,7 +89,7 @@ class ComparePane(LayerView):
             return {"sign": "✗" if first else "!" if diverges else ""}
 
         rows = () if found is None else layer_rows(found)
-        self.layer_table.show_layers(rows, more=sign, keep="name")
+        self.table.show_layers(rows, more=sign, keep="name")
         if found is not None and found.first:
             self.table.select_record("name", found.first)
 

@@ -162,7 +162,7 @@ class Bench(TableWorkspace):
         self._draw()
         self.views.timed.show(self.run, self.session.layers.rows)
         if layer := self.session.layers.cursor:
-            self.views.timed.layer_table.select_layer(layer)
+            self.views.timed.table.select_layer(layer)
         self._looking.resume()
 
     def hide(self) -> None:

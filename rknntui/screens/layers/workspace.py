@@ -425,7 +425,7 @@ class Layers(Promoting):
         """Put the cursor on the layer that a link leads to, once the layers are known."""
         if self._wanted and self.table.total:
             name, self._wanted = self._wanted, ""
-            if not self.layers_view.layer_table.select_layer(name):
+            if not self.layers_view.table.select_layer(name):
                 self.notify(f"{name} is no layer of this build.", markup=False)
 
     def action_back(self) -> None:

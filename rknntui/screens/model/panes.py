@@ -435,7 +435,6 @@ class DetailPane(SidePane):
         """Show a model as a whole; ``which`` is its graph."""
         self.node = None
         self._show(partial(model_lines, model, which))
-        self.call_after_refresh(self.rewrap)  # it may be shown before it has its width
 
     def find_link(self) -> None:
         """Put the cursor on the first line that leads to an option."""

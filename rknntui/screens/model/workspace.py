@@ -73,6 +73,7 @@ class ModelWorkspace(Workspace):
         self.which: Which = "source"
         self.source = SourceLoad(self)
         self.node_layers = NodeLayers(self.session.layers)
+        self.edits = LayerEdits(self.session)
         self.figures = "shape"
         self._loaded: tuple[object, ...] = ()
         self._found: list[int] = []
@@ -113,11 +114,12 @@ class ModelWorkspace(Workspace):
     def update_view(self) -> None:
         self.source.look_again()
         self._refresh_graph()
+        self.detail.rewrap()  # it has a width now
         self._follow()
         if self.graph.node >= 0 and not self._described:
             self.detail.wait()  # what is known of another node would be painted before this one
             self._rested()
-        self._ask_for()
+        self._draw_notes()
 
     def on_model_opened(self) -> None:
         self.which = "source"
@@ -130,7 +132,8 @@ class ModelWorkspace(Workspace):
             self.node_layers.take(self.graph.nodes)
         if self.shown:
             self._follow()
-            self._draw_notes()
+            if message.rows:
+                self._draw_notes()
 
     def on_build_finished(self) -> None:
         self._loaded = self._loaded if self.which == "source" else ()
@@ -146,7 +149,7 @@ class ModelWorkspace(Workspace):
         """The graph may be another one, or other layers be promoted."""
         self.source.recipe_changed(message)
         if self.shown:
-            self._ask_for()
+            self._draw_notes()
 
     def on_job_ended(self, message: JobEnded) -> None:
         """A conversion may have given a graph."""
@@ -225,13 +228,8 @@ class ModelWorkspace(Workspace):
             if at >= 0:
                 self.graph.go_to(at)
 
-    def _ask_for(self) -> None:
-        """Take the dtypes that the recipe asks for."""
-        self._asked = LayerEdits(self.session).layers
-        self._draw_notes()
-
     def _draw_notes(self) -> None:
-        shown, layers = self.figures, self.node_layers
+        shown, layers, self._asked = self.figures, self.node_layers, self.edits.layers
         self.graph.head_note = layers.head(shown)
         known = shown != "shape"
         self.graph.note = (lambda node: layers.note(shown, node, self._asked)) if known else None
@@ -260,9 +258,9 @@ class ModelWorkspace(Workspace):
             self.graph.action_toggle_group()
             return
         layer = self.linked_layer("promote")
-        why = self.disabled_reason("promote") or LayerEdits(self.session).lift(layer)
+        why = self.disabled_reason("promote") or self.edits.lift(layer)
         if not self.not_now(why):
-            dtype = LayerEdits(self.session).layers.get(layer, "its own dtype again")
+            dtype = self.edits.layers.get(layer, "its own dtype again")
             undo = f"{key_text('app.undo')} undoes it."
             self.notify(f"{sanitize(layer, 80)} → {dtype}. {undo}", markup=False)
 

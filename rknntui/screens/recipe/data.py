@@ -74,6 +74,7 @@ class SampleList(RecordView):
         super().__init__("Samples", table, id=id)
         self._seen: tuple[str | None, ...] | None = None
         self._entries: Sequence[tuple[int, tuple[str, ...]]] = ()
+        self._drawn: tuple[object, object] | None = None
 
     @property
     def _place(self) -> Workspace:
@@ -99,7 +100,7 @@ class SampleList(RecordView):
         self._place.ask(DATASET_LIST, ListParams(recipe), self._listed, failed=self._failed)
 
     def _say(self, text: str) -> None:
-        self._entries = ()
+        self._entries, self._drawn = (), None
         self.table.set_records([])
         self.table.set_empty(text)
 
@@ -128,14 +129,16 @@ class SampleList(RecordView):
         """Show the samples with what the last check says of each."""
         place = self._place
         facts = place.session.dataset
+        if self._drawn == (self._entries, facts):
+            return
+        self._drawn = self._entries, facts
         problems: dict[int, str] = {}
         for problem in facts.problems if facts is not None else ():
             problems.setdefault(problem.line, problem.what)
         path = Path(str(place.session.recipe.get("dataset") or "."))
         root = f"{path if path.is_dir() else path.parent}/"
         rows = [_row(at + 1, *entry, root, problems) for at, entry in enumerate(self._entries)]
-        if rows != self.table.records or self.table.filter_text:
-            self.table.set_records(rows, keep="number")
+        self.table.set_records(rows, keep="number")
 
     def step(self, by: int) -> None:
         """Go to another sample, round the end."""
