@@ -144,6 +144,12 @@ class Session:
             self.asked[step] = why
         self._publish(StepsChanged())
 
+    def bench_is(self, bench: Bench) -> None:
+        """What runs on a board has moved on: its tab says so at once, not at the next look."""
+        if bench != self.bench:
+            self.bench = bench
+            self._publish(StepsChanged())
+
     @property
     def container(self) -> str | None:
         """The path of an open file that is built already; None for a model, which can be built."""

@@ -216,13 +216,14 @@ class Measuring:
     def _tell(self, layers: bool = False) -> None:
         session, answer = self._owner.session, self.answer
         if self.params is not None:
-            session.bench = Bench(
+            now = Bench(
                 str(self.params.device),
                 None if self.point is None else self.point.frames_per_second,
                 "" if answer is None else answer.label,
                 self.going,
                 self.error,
             )
+            session.bench_is(now)
         self._changed(layers)
 
     def told(self, job: str) -> None:
