@@ -38,6 +38,8 @@ UNITS = {
     "x": 1,
     "%": 0.01,
     "s": 1,
+    "min": 60,
+    "h": 3600,
     "MHz": 1e6,
     "°C": 1,
 }
@@ -48,7 +50,7 @@ NUMBERS = {
     "MILLISECONDS": (0.00005, 0.00051),
     "MICROSECONDS": (0.05, 0.0),
     "SECONDS": (0.05, 0.0),
-    "DURATION": (0.05, 0.0),
+    "DURATION": (0.05, 0.0084),
     "CLOCK": (0.5e6, 0.0),
     "CELSIUS": (0.05, 0.0),
     "FACTOR": (0.0005, 0.0),
@@ -93,6 +95,8 @@ def columns() -> list[Column]:
 
 def read(text: str) -> float:
     """The number that a text is."""
+    if parts := re.fullmatch(r"(\d+ (?:h|min)) (\d+ (?:min|s))", text):
+        return read(parts[1]) + read(parts[2])
     if text.startswith("0x"):
         return int(text, 16)
     match = re.fullmatch(r"([+-]?[\d,.]+(?:e[+-]\d+)?) ?([A-Za-z%°]*)", text)
@@ -135,7 +139,8 @@ def test_each_number_has_a_format_that_reads_back() -> None:
         ("CHANGE", (0.0001, 0.0321, -0.126), ("0 %", "+3.2 %", "-12.6 %")),
         ("DECIBEL", (41.2, math.inf), ("41.20", "equal")),
         ("COUNT", (1234567,), ("1,234,567",)),
-        ("DURATION", (0.004, 9.994, 9.995, 75.0), ("0.00 s", "9.99 s", "10.0 s", "75.0 s")),
+        ("DURATION", (0.004, 9.994, 9.995, 59.94), ("0.00 s", "9.99 s", "10.0 s", "59.9 s")),
+        ("DURATION", (59.95, 75.4, 600, 7140), ("1 min", "1 min 15 s", "10 min", "1 h 59 min")),
         ("CLOCK", (1e9, 594_500_000), ("1000 MHz", "594 MHz")),
         ("CELSIUS", (45.26,), ("45.3 °C",)),
         ("FACTOR", (1.2345,), ("1.234",)),

@@ -9,7 +9,7 @@ import click
 from engine import Event, LogLine, human_bytes, sanitize
 from engine.wire.board_tables import WATCHED, watched_rows
 from engine.wire.codec import encode
-from engine.wire.formats import CELSIUS, CLOCK, DURATION
+from engine.wire.formats import CELSIUS, CLOCK, DURATION, SECONDS
 from engine.wire.monitor import (
     BOARD,
     MONITOR_REPLAY,
@@ -116,7 +116,7 @@ class _View:
         if self._object("sample", encode(sample), **label):
             return
         if self._live is None:
-            line = f"{_name(sample.device, facts)}  {DURATION.text(sample.at)}  {_told(sample)}"
+            line = f"{_name(sample.device, facts)}  {SECONDS.text(sample.at)} s  {_told(sample)}"
             self._go_on(emit(None, line, as_json=False))
         else:
             lost = sample.device in self._lost
