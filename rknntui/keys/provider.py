@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from rknntui.shell import Shell
 
-_WHOLE = 10.0
-"""Added to the score where a title has the words as they were typed: before scattered letters."""
-_DESCRIBED = 1e-3
-"""The score of what has the words in its description alone: after every title."""
+_NAMED, _DESCRIBED = 10.0, 1e-3
+"""Scores of what has the words in its title and in its description; their letters, scattered over
+the title, score below 1: named things come first, of actions and places alike.
+"""
 
 
 class ActionProvider(Provider):
@@ -59,9 +59,10 @@ class ActionProvider(Provider):
         words = query.lower().split()
         for action, text in self._actions():
             title = action.title
-            score = matcher.match(title)
-            if words and all(word in title.lower() for word in words):
-                score += _WHOLE
+            scattered = matcher.match(title)
+            score = scattered / (1 + scattered)
+            if _has(words, title):
+                score += _NAMED
             elif score <= 0 and _has(words, f"{title} {self._words(action)}"):
                 score = _DESCRIBED
             if score > 0:
@@ -69,7 +70,7 @@ class ActionProvider(Provider):
         for title, about, go in self._places():
             named = _has(words, title)
             if named or _has(words, f"{title} {about}"):
-                score = (_WHOLE if named else _DESCRIBED) * self.PLACES
+                score = (_NAMED if named else _DESCRIBED) * self.PLACES
                 yield Hit(score, escape(title), go, title, escape(about))
 
     def _places(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
