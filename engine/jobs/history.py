@@ -20,7 +20,15 @@ from engine.base.files import atomic_write, open_regular, read_regular
 from engine.base.peers.far import Message
 from engine.base.process import ProcessId, exit_reason
 from engine.base.text import sanitize
-from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
+from engine.jobs.record import (
+    PASSING,
+    State,
+    has_begun,
+    is_locked,
+    job_cancelled,
+    jobs_folder,
+    read_json,
+)
 from engine.jobs.tail import EventTail, event_of, is_time
 
 _NOTE = 4096
@@ -76,8 +84,9 @@ def record_of(folder: Path) -> JobRecord | None:
         return _damaged(folder, job)
     error: Message | None
     if end is None and is_locked(folder / "lock"):
-        state: State = "running"
-        error = None
+        over = (folder / "cancel").exists() and not has_begun(folder)
+        state: State = "cancelled" if over else "running"
+        error = job_cancelled().to_dict() if over else None
     else:
         # the worker may have ended between the two looks
         end = end or read_json(folder / "end.json")

@@ -24,7 +24,7 @@ from engine.base.peers.near import LOOK_SECONDS, ladder
 from engine.base.plain import JsonObject
 from engine.base.process import ProcessId
 from engine.jobs.history import crashed_error, job_record
-from engine.jobs.record import is_locked, read_json
+from engine.jobs.record import has_begun, is_locked, job_cancelled, read_json
 from engine.jobs.tail import EventTail
 
 # The pipe tells at once that a record has grown, unless native code took the interpreter's lock
@@ -116,17 +116,27 @@ class Job(Generic[R]):
             raise JobCancelledError(str(error["what"]), remedy=str(error["remedy"]))
         raise error_from_dict(error)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether another job of its worker runs before it."""
+        return not self._ended() and not has_begun(self.folder)
+
     async def cancel(self) -> None:
         """Ask the job to stop; after 2 s its worker is terminated, after 2 more killed.
 
-        A second call kills.
+        A second call kills. One that waits for its turn is over at once; its worker goes on.
         """
+        if self._ended():
+            return
         self._cancels += 1
         asked = True
         try:
             private_file(self.folder / "cancel").close()
         except OSError:  # a full disk: there is only the hard way
             asked = False
+        if asked and self.waiting:  # who begins it afterwards sees that it was cancelled
+            self.set_result({"error": job_cancelled().to_dict()})
+            return
         if self._cancels > 1:
             self._send(signal.SIGKILL)
         elif not asked:

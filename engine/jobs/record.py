@@ -28,7 +28,7 @@ import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.base.events import Event, Finished, LogLine, Partial, Progress, event_to_dict
 from engine.base.files import read_regular
@@ -43,6 +43,9 @@ from engine.base.paths import (
 from engine.base.peers.far import LINE_LIMIT, Message, encode
 from engine.base.process import ProcessId, try_lock
 from engine.jobs.live import LiveWriter, remove_live
+
+if TYPE_CHECKING:
+    from engine.base.errors import JobCancelledError
 
 State = Literal["running", "done", "failed", "cancelled", "lost"]
 
@@ -77,6 +80,18 @@ def is_locked(path: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether the turn of a job has come: its worker has opened the log."""
+    return (folder / "log.txt").exists()
+
+
+def job_cancelled() -> JobCancelledError:
+    """What a job ends with that was asked to stop."""
+    from engine.base.errors import JobCancelledError
+
+    return JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
 
 
 def _write_json(path: Path, data: Any) -> None:
@@ -184,9 +199,7 @@ class JobRecorder:
                 time.sleep(_LOOK_SECONDS)
             self._cancelled = self.cancel_requested
         if self._cancelled:
-            from engine.base.errors import JobCancelledError
-
-            raise JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
+            raise job_cancelled()
 
     def abandon(self) -> bool:
         """Ask to cancel, as the command that attends the job has gone; False where it is to go on

@@ -49,7 +49,7 @@ from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, sanitize
 from engine.base.trust import trusting
 from engine.jobs.bounds import Bounds
-from engine.jobs.record import JobRecorder, log_traceback, new_record
+from engine.jobs.record import JobRecorder, job_cancelled, log_traceback, new_record
 
 Query = Callable[[Message], Message]
 JobFunction = Callable[[Message, Reporter], Message]
@@ -248,12 +248,8 @@ class _Server:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         recorder = self._running
         if recorder is not None:
-            error: EngineError
             if recorder.cancel_requested:
-                error = JobCancelledError(
-                    "The job was cancelled.", remedy="Start it again when ready."
-                )
-                recorder.end("cancelled", error=error.to_dict())
+                recorder.end("cancelled", error=job_cancelled().to_dict())
             else:
                 error = WorkerError(
                     "The worker was terminated (SIGTERM) before the job was done.",

@@ -162,13 +162,21 @@ async def test_a_search_pauses_goes_on_and_gives_its_best_when_told(toy: Worker)
     assert (await job.result())["best"] >= 5
 
 
-async def test_cancel_of_a_waiting_job(toy: Worker) -> None:
-    first = await toy.submit("count", {"to": 20, "seconds": 0.02})
+async def test_cancel_of_a_waiting_job(toy: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is over at once, also where it is asked twice, and the one before it goes on."""
+    monkeypatch.setattr("engine.jobs.job.LADDER_SECONDS", 0.05)
+    first = await toy.submit("stubborn", {"seconds": 0.6})
+    assert isinstance(await anext(first.events()), StageStarted)
     second = await toy.submit("count", {"to": 20, "seconds": 0.02})
+    assert (first.waiting, second.waiting) == (False, True)
     await second.cancel()
-    assert (await first.result())["counted"] == 20
+    await second.cancel()
     with pytest.raises(JobCancelledError):
         await second.result()
+    assert [event async for event in second.events()][-1].state == "cancelled"  # type: ignore[union-attr]
+    assert [one.state for one in history.list_jobs(2)] == ["cancelled", "running"]
+    assert await first.result() == {}
+    assert (await toy.call("echo", {"n": 1})) == {"n": 1}
     assert history.read_log(second.id) == ""
 
 
