@@ -430,8 +430,8 @@ class Workbench(QuietCrashApp):
         move_shown(self, STEP)
 
     def action_cancel(self) -> None:
-        """Ask whether the running job shall stop."""
-        self.stopping.ask(self.session.running)
+        """Ask whether the running job shall stop, or which one of several."""
+        self.stopping.ask(None)
 
     def key_escape(self) -> None:
         """Esc that nothing else takes: stop looking at a file that takes too long."""

@@ -257,6 +257,11 @@ class Bridge:
         if failure is not None and view.state == "failed" and not view.quiet:
             self._report(failure)
 
+    def waits(self, job_id: str) -> bool:
+        """Whether a job waits behind another one for its turn."""
+        job = self._jobs.get(job_id)
+        return job is not None and job.waiting
+
     async def cancel(self, job_id: str) -> None:
         """Ask a job to stop; the second call for the same job kills its worker."""
         job, view = self._jobs.get(job_id), self._session.jobs.get(job_id)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.wire.formats import PROGRESS
+from rknntui.session.job_view_model import job_title
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -31,19 +34,42 @@ class Stopping:
         self._app, self._session, self._bridge, self._leave_app = app, session, bridge, leave
 
     def ask(self, job: JobView | None) -> None:
-        """Ask whether a job shall stop. Where it is stopping already, a yes ends its worker."""
+        """Ask whether a job shall stop (None: the one that runs; where others wait, which one).
+
+        Where it is stopping already, a yes ends its worker.
+        """
         from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
+        if job is None:
+            every = self._session.jobs.values()
+            jobs = [one for one in every if one.running and not one.background]
+            if len(jobs) > 1:
+                self._choose(jobs)
+                return
+            job = next(iter(jobs), None)
         if job is None:
             self._app.notify("No job is running.")
             return
         if job.cancelling:
             question = f"“{job.title}” is stopping. End its worker at once?"
+        elif self._bridge.waits(job.id):
+            question = f"Stop “{job.title}”? It waits for its turn."
         else:
             question = f"Stop “{job.title}”? Finished stages stay in the cache."
         answers = [("y", "stop", True), ("n", "keep running (also Esc)", False)]
         dialog = ConfirmDialog("Stop the job", question, answers)
         self._app.push_screen(dialog, partial(self._stop, job.id))
+
+    def _choose(self, jobs: list[JobView]) -> None:
+        from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
+
+        rows = {f"{at} {job_title(job.method, job.title)}": job for at, job in enumerate(jobs, 1)}
+        about = {
+            row: "waiting" if self._bridge.waits(job.id) else PROGRESS.text(job.fraction)
+            for row, job in rows.items()
+        }
+        dialog = ChoiceDialog("Stop which job?", [*rows], "", about, start=next(iter(rows)))
+        ask_user(self._app, dialog, lambda row: self.ask(rows[row]))
 
     def _stop(self, job_id: str, yes: bool | None) -> None:
         if yes:

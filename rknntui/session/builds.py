@@ -21,35 +21,9 @@ if TYPE_CHECKING:
 
     Values = Mapping[str, Any]
 
-_WORDS = {
-    "accuracy": "error analysis",
-    "codegen": "project",
-    "compare.board": "comparison",
-    "compile": "compilation",
-    "devices.perf": "timing",
-    "evaluate": "score",
-    "hybrid.propose": "proposal",
-    "hybrid.search": "search",
-    "load": "conversion",
-    "segments.cut": "segments",
-    "simulate": "simulation",
-    "sweep": "variants",
-}
 _MANY = 3
 """Layers that are named one by one; of more the number is told."""
 _LONG = 40
-
-
-def job_word(method: str) -> str:
-    """What a job does, for people."""
-    return _WORDS.get(method, method.replace(".", " "))
-
-
-def job_title(method: str, title: str) -> str:
-    """What a job does and on what: records begin with the name of its method."""
-    if title.startswith(f"{method} "):
-        return f"{job_word(method)} {title.removeprefix(method).strip()}"
-    return title
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,33 @@ LOG_LINES = 20_000
 AT_ONCE = 0.05
 """Seconds below which a job is not said to have run so long."""
 
+_WORDS = {
+    "accuracy": "error analysis",
+    "codegen": "project",
+    "compare.board": "comparison",
+    "compile": "compilation",
+    "devices.perf": "timing",
+    "evaluate": "score",
+    "hybrid.propose": "proposal",
+    "hybrid.search": "search",
+    "load": "conversion",
+    "segments.cut": "segments",
+    "simulate": "simulation",
+    "sweep": "variants",
+}
+
+
+def job_word(method: str) -> str:
+    """What a job does, for people."""
+    return _WORDS.get(method, method.replace(".", " "))
+
+
+def job_title(method: str, title: str) -> str:
+    """What a job does and on what: records begin with the name of its method."""
+    if title.startswith(f"{method} "):
+        return f"{job_word(method)} {title.removeprefix(method).strip()}"
+    return title
+
 
 @dataclass
 class StageView:

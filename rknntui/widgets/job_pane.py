@@ -9,7 +9,7 @@ from textual.containers import Vertical
 from textual.geometry import Region
 
 from engine.wire.formats import DURATION, PROGRESS
-from rknntui.session.builds import job_title
+from rknntui.session.job_view_model import job_title
 from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:

@@ -269,10 +269,18 @@ async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
         assert "Stop “" in screen_text(app)
         await pilot.press("n")
         assert app.session.running is not None
-        await pilot.press("escape", "y")
+        app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "again")
+        await until(pilot, lambda: len(builds()) == 2, "it waits")
+        await pilot.press("v", "v", "ctrl+x")
+        await until(pilot, lambda: "Stop which job?" in screen_text(app), "the queue")
+        assert screen_text(app).count("waiting") == 2, "in the list behind it, too"
+        await pilot.press("down", "enter", "y")
+        await until(pilot, lambda: builds()[0].state == "cancelled", "the waiting one is over")
+        assert app.session.running is not None
+        await pilot.press("V", "V", "down", "escape", "y")
         await until(pilot, lambda: app.session.running is None, "it stopped")
         await until(pilot, lambda: "cancelled" in screen_text(app), "the history says so")
-        assert builds()[0].state == "cancelled"
+        assert [one.state for one in builds()] == ["cancelled"] * 2
 
 
 async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from rknntui.screens.builds.detail import Detail, summary_lines
 from rknntui.screens.builds.front import BuildTimes, FrontChart
 from rknntui.screens.builds.history import compared, report_of
 from rknntui.screens.builds.variants import SWEEP_FORM, VariantsPane, default_axes
-from rknntui.session.builds import BuildRow, build_rows, job_word, recipe_of, result_of
-from rknntui.session.job_view_model import JobView
+from rknntui.session.builds import BuildRow, build_rows, recipe_of, result_of
+from rknntui.session.job_view_model import JobView, job_word
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import ViewBar
@@ -76,6 +76,7 @@ class Builds(TableWorkspace):
         self._results: dict[str, BuildSummary | None] = {}
         self._times = BuildTimes(self, self._timed)
         self._marked = ""
+        self._waiting: set[str] = set()
         self._detail = ""
         self._wanted = "", ""  # the kind of detail that was asked for last, and the job
 
@@ -136,6 +137,8 @@ class Builds(TableWorkspace):
         job = self.session.jobs.get(message.job)
         if all(record.id != message.job for record in self._records):
             self._reload()
+        elif message.job in self._waiting and not self.bridge.waits(message.job):
+            self._fill()
         record = self.record
         if job is not None and record is not None and record.id == message.job:
             self._show_detail()
@@ -192,8 +195,16 @@ class Builds(TableWorkspace):
         chip = f" on {self.session.chip}" if self.session.chip else ""
         title = f"Builds of {name} (dB simulated, est. estimated{chip})"
         self.query_one("#builds-view", RecordView).set_title(title)
+        self._waiting = {one.id for one in self._records if self.bridge.waits(one.id)}
         records = [
-            JOBS.record(one, id=one.id, mark="", method=job_word(one.method), title=title)
+            JOBS.record(
+                one,
+                id=one.id,
+                mark="",
+                method=job_word(one.method),
+                title=title,
+                state="waiting" if one.id in self._waiting else one.state,
+            )
             for one in self._records
             if not in_background(one.method)
             for title in [one.title.removeprefix(f"{one.method} ")]
@@ -306,7 +317,7 @@ class Builds(TableWorkspace):
         if method == "refresh" or (method == "run" and self.view == "Variants"):
             return self._no_build()
         if method == "stop":
-            return "" if self._live_job() is not None else "no job is running."
+            return "" if self.session.running is not None else "no job is running."
         if method in ("run", "log", "note", "detail"):
             return "" if record is not None else "there is no job here ({app.build} builds)."
         if method == "compare":
@@ -328,9 +339,9 @@ class Builds(TableWorkspace):
         return "a build is running." if self.session.building else ""
 
     def _live_job(self) -> JobView | None:
-        """The job under the cursor, where it runs, else the running one."""
+        """The job under the cursor, where it runs; None leaves it to the user which one stops."""
         job = self.session.jobs.get(self.record.id) if self.record is not None else None
-        return job if job is not None and job.running else self.session.running
+        return job if job is not None and job.running else None
 
     def action_stop(self) -> None:
         """Ask whether the job under the cursor, or else the running one, shall stop."""
@@ -346,7 +357,7 @@ class Builds(TableWorkspace):
             self.detail.log_pane.show_found(None)
         elif self.detail.in_log:
             (self.jobs if self.view == "Jobs" else self.builds).focus()
-        elif self._live_job() is not None:
+        elif self.session.running is not None:
             self.action_stop()
 
     def action_run(self) -> None:
