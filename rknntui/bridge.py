@@ -133,10 +133,15 @@ class Bridge:
         return worker
 
     def _set_state(self, state: str, place: str = MAIN) -> None:
-        """Of the main worker: who asks another one tells what became of it."""
-        if place == MAIN and state != self.state:
+        """Of the main worker: who asks another one tells what became of it.
+
+        One that is lost is started again at once; a second that is lost too waits for a question.
+        """
+        if place == MAIN and state != self.state != "closed":
             self.state = state
             self._publish(WorkerChanged(state))
+            if state == "lost":
+                self._spawn(self._warm_up())
 
     async def call(self, method: Query[P, R], params: P) -> R:
         """Ask a query.
@@ -332,6 +337,7 @@ class Bridge:
 
     async def close(self) -> None:
         """Let the workers go; each ends when its job is done. Jobs in the background stop."""
+        self.state = "closed"
         self.end_background()
         for task in tuple(self._tasks):
             task.cancel()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -14,10 +16,13 @@ from engine import Job, WorkerError
 from engine.base.process import ProcessId
 from engine.services.registry import QUERIES, TASKS
 from engine.wire.devices import DEVICES_LIST, DeviceListParams
+from engine.wire.method import Nothing
+from engine.wire.model import WARM
 from rknntui.app import Workbench
 from rknntui.bridge import _PLACES, Bridge, in_background, place_of
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
+from tests.safety import PATIENCE
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -57,6 +62,34 @@ async def test_the_list_is_answered_without_the_main_worker_and_after_a_crash(
         await bridge.call(DEVICES_LIST, DeviceListParams())
     assert bridge._workers["look"].pid not in (None, pid)
     assert bridge.state == "starting", "nothing is said of the main worker"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_lost_worker_is_started_again_by_itself(session_home: Path) -> None:
+    told: list[str] = []
+    back = asyncio.Event()
+
+    def publish(said: Any) -> None:
+        told.append(said.state)
+        if told[-2:] == ["lost", "ready"]:
+            back.set()
+
+    bridge = Bridge(Session(lambda _: None), publish, lambda _: None)
+    await bridge.call(WARM, Nothing())
+    worker = bridge._workers["main"]
+    pid = worker.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    asked = asyncio.ensure_future(bridge.call(WARM, Nothing()))
+    await asyncio.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(WorkerError):
+        await asked
+    await asyncio.wait_for(back.wait(), PATIENCE)
+    assert worker.pid not in (None, pid)
+    assert told == ["ready", "lost", "ready"]
+    await bridge.close()
+    assert told[-1] == "ready", "its end is no loss"
 
 
 def test_a_job_in_the_background_is_not_the_one_that_runs() -> None:
