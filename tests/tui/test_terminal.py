@@ -104,7 +104,6 @@ HEAVY = (
     "PIL",
     "click",
     "asyncssh",
-    "watchdog",
 )
 
 
