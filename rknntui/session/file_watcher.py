@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rknntui.session.messages import SourceChanged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from textual.message import Message
+    from watchdog.events import FileSystemEvent
+    from watchdog.observers.api import BaseObserver
 
     from rknntui.session.state import Session
 
-LOOK_SECONDS = 1.0
-"""Between two looks; a file that is being written is told once, when it rests from one to the
-next.
-"""
+SETTLE_SECONDS = 0.5
+"""A file that is being written is told once, when it rests."""
 
 Signature = tuple[int, int] | None
 
 
 class FileWatcher:
-    """Looks at the open files, three at most: folders of a network tell nobody of changes.
+    """Watches the folders of the open files; ``watchdog`` is imported by the first of them.
 
     Args:
-        tell: takes the message.
+        tell: takes the message, from any thread.
     """
 
     def __init__(self, tell: Callable[[Message], object]) -> None:
         self._tell = tell
+        self._observer: BaseObserver | None = None
         self._files: dict[Path, str] = {}
         self._known: dict[Path, Signature] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._folders: set[Path] = set()
+        self._timer: threading.Timer | None = None
+        self._lock = threading.Lock()
 
     def follow(self, session: Session) -> None:
         """Watch the files that the session has open now."""
@@ -46,40 +49,71 @@ class FileWatcher:
         ):
             if isinstance(name, str) and name:
                 roles[Path(name).absolute()] = role
-        if roles != self._files:
-            self._files, self._known = roles, _signatures(roles)
-        elif not session.dirty and session.recipe_path:  # just read or written by us: no news
-            own = Path(session.recipe_path).absolute()
-            self._known = {**self._known, **_signatures([own])}
-        if self._task is None:
-            self._task = asyncio.create_task(self._look())
+        with self._lock:
+            if not session.dirty and session.recipe_path:  # just read or written by us: no news
+                own = Path(session.recipe_path).absolute()
+                self._known[own] = _signature(own)
+            if roles == self._files:
+                return
+            self._files = roles
+            self._known = {path: _signature(path) for path in roles}
+        folders = {path if path.is_dir() else path.parent for path in roles}
+        if folders != self._folders:
+            self._folders = folders
+            self._watch_folders()
 
-    async def _look(self) -> None:
-        before: dict[Path, Signature] = {}
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            files, known = self._files, self._known
-            now = await asyncio.to_thread(_signatures, files)  # a network may not answer
-            if known is self._known:  # else others are open now, or one was saved by us
-                for path, found in now.items():
-                    if found not in (None, known[path]) and found == before.get(path):
-                        known[path] = found
-                        self._tell(SourceChanged(files[path], str(path)))
-            before = now
+    def _watch_folders(self) -> None:
+        from watchdog.events import FileSystemEventHandler
+        from watchdog.observers import Observer
+
+        watch = self
+
+        class Handler(FileSystemEventHandler):
+            def on_any_event(self, event: FileSystemEvent) -> None:
+                if event.event_type not in ("opened", "closed_no_write"):
+                    watch._stirred()
+
+        if self._observer is None:
+            self._observer = Observer()
+            self._observer.daemon = True
+            self._observer.start()
+        self._observer.unschedule_all()
+        for folder in self._folders:
+            try:
+                self._observer.schedule(Handler(), str(folder), recursive=False)
+            except OSError:  # gone, unreadable, or no inotify watches left: F5 still works
+                continue
+
+    def _stirred(self) -> None:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = threading.Timer(SETTLE_SECONDS, self._compare)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _compare(self) -> None:
+        changed: list[tuple[str, Path]] = []
+        with self._lock:
+            for path, role in self._files.items():
+                now = _signature(path)
+                if now is not None and now != self._known.get(path):
+                    changed.append((role, path))
+                self._known[path] = now or self._known.get(path)
+        for role, path in changed:
+            self._tell(SourceChanged(role, str(path)))
 
     def stop(self) -> None:
-        """Look no more."""
-        if self._task is not None:
-            self._task.cancel()
+        """End the threads."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._observer is not None:
+            self._observer.stop()
 
 
-def _signatures(paths: Iterable[Path]) -> dict[Path, Signature]:
-    found: dict[Path, Signature] = {}
-    for path in paths:
-        try:
-            status = path.stat()
-        except OSError:
-            found[path] = None
-        else:
-            found[path] = status.st_mtime_ns, status.st_size
-    return found
+def _signature(path: Path) -> Signature:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

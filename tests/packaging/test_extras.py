@@ -45,7 +45,7 @@ def test_what_was_not_installed_by_pip_names_its_extra(monkeypatch: pytest.Monke
 
 def test_the_doctor_looks_at_all_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     checks = {check.name: check for check in local_checks()}
-    for name in ("asyncssh", "cryptography", "flatbuffers", "tflite", "textual"):
+    for name in ("asyncssh", "cryptography", "flatbuffers", "tflite", "textual", "watchdog"):
         assert checks[f"library {name}"].found.startswith(version(name)), name
     asked = ["numpy>=2", "nothing-of-it>=1", "click<1", "here-only; python_version < '3'"]
     asked += ["dask<1; extra == 'sweep'", "click; extra == 'torch'"]

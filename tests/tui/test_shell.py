@@ -508,10 +508,7 @@ async def test_the_mouse_reaches_tabs_and_keys() -> None:
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_our_own_saving_is_no_news(
-    model: Path, opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rknntui.session.file_watcher.LOOK_SECONDS", 0.2)
+async def test_our_own_saving_is_no_news(model: Path, opened) -> None:
     app = Workbench(str(model))
     async with app.run_test(size=SIZE, notifications=True) as pilot:
         await opened(pilot)

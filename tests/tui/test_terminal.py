@@ -104,6 +104,7 @@ HEAVY = (
     "PIL",
     "click",
     "asyncssh",
+    "watchdog",
 )
 
 
