@@ -10,6 +10,7 @@ from engine.api import estimate as estimate
 from engine.api import layer_table as layer_table
 from engine.api import quantize_model as quantize_model
 from engine.api import simulate_model as simulate_model
+from engine.api import ways_to_rate as ways_to_rate
 from engine.base.errors import ContainerError as ContainerError
 from engine.base.errors import DatasetError as DatasetError
 from engine.base.errors import DeviceError as DeviceError
@@ -71,6 +72,7 @@ from engine.base.text import visible as visible
 from engine.base.version import __version__ as __version__
 from engine.base.version import install_line as install_line
 from engine.base.version import requirements as requirements
+from engine.cost.sizes import input_sizes as input_sizes
 from engine.devices.agent.built import AGENT_TARGETS as AGENT_TARGETS
 from engine.devices.agent.built import build_agent as build_agent
 from engine.devices.emulated import EMULATED_CHIPS as EMULATED_CHIPS

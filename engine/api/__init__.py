@@ -5,7 +5,7 @@ Both stand on the same pipeline as every front end.
 
 from typing import TYPE_CHECKING
 
-from engine.api.costs import check, estimate
+from engine.api.costs import check, estimate, ways_to_rate
 from engine.api.layer_table import LayerTable, layer_table
 from engine.api.typed import (
     BuiltModel,
@@ -31,4 +31,5 @@ __all__ = [
     "layer_table",
     "quantize_model",
     "simulate_model",
+    "ways_to_rate",
 ]

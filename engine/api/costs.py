@@ -1,4 +1,4 @@
-"""Typed functions of the cost on chips: ``engine.estimate`` and ``engine.check`` (estimated)."""
+"""Typed functions of the cost on chips (estimated): ``estimate``, ``check``, ``ways_to_rate``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from engine.base.events import Reporter
 from engine.cost.estimate import chips_named
 from engine.pipeline.costs import check as checked
 from engine.pipeline.costs import estimates, resized
+from engine.pipeline.goals import ways_to_rate as ways
 from engine.recipe import Recipe
 from engine.wire.cost import CheckAnswer, Estimates, WhatIf
+from engine.wire.goal import Ways
 
 
 def estimate(
@@ -33,7 +35,8 @@ def estimate(
         model: a recipe, or the file of a source model.
         chips: names; all of both generations where empty.
         dtype: ``int8`` or ``float16``; None: as the recipe, float16 where a chip has no int8.
-        input_sizes: ``NAME=1,3,640,640`` for each input that is to have another shape.
+        input_sizes: ``NAME=1,3,640,640`` for each input that is to have another shape, or
+            ``640x640`` of an image.
         batch: inferences at once; None: the recipe's ``rknn_batch_size``, else 1.
         cores: NPU cores that share an inference; a chip with fewer takes all that it has.
         npu_mhz: clock of the NPU; None: the highest.
@@ -75,6 +78,34 @@ def check(
     """Which layers do not run on the NPU of each chip, why, and what to do; as :func:`estimate`."""
     pipeline = pipeline_of(_recipe(model), reporter, use_cache, allow_code, "estimate")
     return checked(pipeline, tuple(chip.name for chip in chips_named(chips)), dtype)
+
+
+def ways_to_rate(
+    model: Recipe | Path | str,
+    fps: float,
+    chips: Sequence[str] = (),
+    *,
+    dtype: str | None = None,
+    input_sizes: Sequence[str] = (),
+    reporter: Reporter | None = None,
+    use_cache: bool = True,
+    allow_code: Sequence[Path] = (),
+) -> Ways:
+    """What the chips need that do not reach a frame rate for sure: tips of the manuals, a smaller
+    input; the arguments are those of :func:`estimate`.
+
+    Args:
+        model: a recipe, or the file of a source model.
+        fps: frames a second to reach.
+        chips, dtype, input_sizes, reporter, use_cache, allow_code: as of :func:`estimate`.
+    """
+    if not fps > 0:
+        raise ValueError("fps is a number above 0")
+    pipeline = resized(
+        pipeline_of(_recipe(model), reporter, use_cache, allow_code, "estimate"), input_sizes
+    )
+    names = tuple(chip.name for chip in chips_named(chips))
+    return ways(pipeline, WhatIf(names, dtype, tuple(input_sizes)), fps)
 
 
 def _recipe(model: Recipe | Path | str) -> Recipe:

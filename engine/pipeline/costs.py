@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine.base.errors import EngineError, UsageError
-from engine.base.text import did_you_mean, sanitize
+from engine.cost.sizes import input_sizes, read_sizes
 from engine.hybrid.noise_model import ChoiceCost
 from engine.pipeline.calibrated import apply, calibration, kept_calibrations, measured_of, save
 from engine.pipeline.pipeline import Pipeline
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.wire.cost import ChipEstimate
     from engine.wire.hybrid import LayerRow
-
-_SIZES = 64
-"""Characters of one size: more is no shape."""
 
 
 def estimates(
@@ -178,58 +175,27 @@ def resized(pipeline: Pipeline, sizes: Sequence[str]) -> Pipeline:
 
     Args:
         pipeline: of the recipe.
-        sizes: ``NAME=1,3,640,640``, one for each input that is to have another shape; the name may
-            be left out where there is one input.
+        sizes: as of :func:`engine.cost.sizes.input_sizes`.
 
     Raises:
         UsageError: a text is no size, or names no input.
     """
     if not sizes:
         return pipeline
-    read = [_size(text) for text in sizes]
-    shapes_of_inputs = dict(read)
-    if len(shapes_of_inputs) < len(read) or ("" in shapes_of_inputs and len(shapes_of_inputs) > 1):
-        raise UsageError(
-            "Two sizes are given for one input.",
-            cause=f"They are {sanitize(' and '.join(sizes), 300)}.",
-            remedy="Give each input one size, as NAME=1,3,640,640.",
-        )
+    given = read_sizes(sizes)
     recipe = pipeline.recipe
     try:
-        inputs = pipeline.loaded.graph.graph.inputs
+        shapes = {spec.name: spec.shape for spec in pipeline.loaded.graph.graph.inputs}
     except EngineError:
         if recipe.source.inputs is None:  # dynamic: the sizes given are all that is known
-            named = list(shapes_of_inputs) if "" not in shapes_of_inputs else None
-            size_list = [list(row) for row in shapes_of_inputs.values()]
+            named = list(given) if "" not in given else None
+            size_list = [list(size) for size in given.values()]
             return pipeline.with_recipe(recipe.with_values(inputs=named, input_size_list=size_list))
-        inputs = ()
-    shapes = {spec.name: list(spec.shape) for spec in inputs}
+        shapes = {}
     if not shapes:
-        shapes = {name: [] for name in recipe.source.inputs or ()}
-    if "" in shapes_of_inputs and len(shapes) == 1:
-        shapes_of_inputs = dict.fromkeys(shapes, shapes_of_inputs[""])
-    for name, shape in shapes_of_inputs.items():
-        if name not in shapes:
-            raise UsageError(
-                f"The model has no input {sanitize(name, 80)!r}."
-                if name
-                else "The model has several inputs: which one has this size?",
-                cause=f"Its inputs are {sanitize(', '.join(shapes), 300)}.",
-                remedy=did_you_mean(name, shapes) or "Write it as NAME=1,3,640,640.",
-            )
-        shapes[name] = list(shape)
-    return pipeline.with_recipe(recipe.with_values(input_size_list=list(shapes.values())))
-
-
-def _size(text: str) -> tuple[str, tuple[int, ...]]:
-    name, _, size = text.rpartition("=")
-    parts = size.replace("x", ",").split(",")
-    if len(size) > _SIZES or not all(part.strip().isdecimal() for part in parts):
-        raise UsageError(
-            f"{sanitize(text, 80)!r} is no size of an input.",
-            remedy="Write it as NAME=1,3,640,640, with the batch.",
-        )
-    return name, tuple(int(part) for part in parts)
+        shapes = dict.fromkeys(recipe.source.inputs or (), ())
+    sized = input_sizes(sizes, shapes)
+    return pipeline.with_recipe(recipe.with_values(input_size_list=[*map(list, sized.values())]))
 
 
 # What choices of hybrid quantization cost on the recipe's chip (estimated).

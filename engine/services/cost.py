@@ -11,6 +11,7 @@ from engine.pipeline.costs import advice as advise
 from engine.pipeline.costs import calibrate as calibrated
 from engine.pipeline.costs import check as checked
 from engine.pipeline.costs import estimates, resized
+from engine.pipeline.goals import ways_to_rate
 from engine.services.registry import answers
 from engine.services.state import get_pipeline, load_directly, recipe_at
 from engine.wire.cost import (
@@ -30,6 +31,7 @@ from engine.wire.cost import (
     EstimateParams,
     Estimates,
 )
+from engine.wire.goal import COST_WAYS, Ways, WaysParams
 from engine.wire.requests import ModelTarget
 
 if TYPE_CHECKING:
@@ -89,6 +91,18 @@ def advice(params: AdviceParams) -> AdviceAnswer:
             remedy="Name a chip, or set target_platform.",
         )
     return advise(pipeline, chips_named((name,))[0].name, params.dtype, params.npu_mhz)
+
+
+@answers(COST_WAYS)
+def ways(params: WaysParams) -> Ways:
+    """What the chips need that do not reach a frame rate for sure.
+
+    Raises:
+        EngineError: as of :func:`estimate`.
+    """
+    named = tuple(chip.name for chip in chips_named(params.chips))
+    pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
+    return ways_to_rate(pipeline, replace(params, chips=named), params.fps)
 
 
 @answers(COST_CALIBRATE)

@@ -40,6 +40,7 @@ _QUERIES = {
     "dataset.check": "engine.services.datasets:check",
     "dataset.preview": "engine.services.datasets:preview",
     "dataset.make": "engine.services.datasets:make",
+    "cost.ways": "engine.services.cost:ways",
 }
 _TASKS = {
     "load": "engine.services.build:load",

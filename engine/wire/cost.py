@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import field
+from itertools import accumulate
 from typing import Annotated, Literal
 
-from engine.base.findings import Finding
-from engine.wire.codec import Above, Between, Text, Whole
+from engine.base.findings import Finding, Severity
+from engine.wire.codec import Between, Text, Whole
 from engine.wire.flags import Flag
 from engine.wire.formats import COUNT, SHAPE, SIZE
 from engine.wire.method import Query
@@ -102,16 +103,6 @@ class WhatIf:
         Whole(1, 8),
         Flag(help="NPU cores that share an inference (core_mask)."),
     ] = 1
-
-
-@record
-class Goal:
-    """Frames a second that a chip is to reach; None: no goal."""
-
-    fps: Annotated[
-        Annotated[float, Above(0)] | None,
-        Flag(name="--fps", help="Frames a second to reach: which chips do, what the others need."),
-    ] = None
 
 
 @record
@@ -277,6 +268,14 @@ class LayerCost(Step):
                                                        width=6)]
 
     @property
+    def finding(self) -> Finding:
+        """That it is not on the NPU, why, and what to do."""
+        where = {"none": "refused", "unknown": "not known where"}
+        severity: Severity = "error" if self.target == "none" else "warning"
+        what = f"{where.get(self.target, f'on the {self.target}')}: {self.reason}"
+        return Finding("placement", severity, self.id, what, remedy=self.remedy)
+
+    @property
     def intensity(self) -> float | None:
         """Operations for each byte moved, a multiply-accumulate is two; None without any."""
         moved = self.read_bytes + self.write_bytes
@@ -312,6 +311,24 @@ class MemoryCost:
     weight: int
     total: int
     spans: tuple[TensorSpan, ...] = ()
+
+    def alive(self, layer: int) -> tuple[TensorSpan, ...]:
+        """The tensors in internal memory while a layer runs, by address."""
+        alive = (span for span in self.spans if span.first <= layer <= span.last)
+        return tuple(sorted(alive, key=lambda span: (span.start, span.end, span.tensor)))
+
+    @property
+    def peak(self) -> tuple[int, int]:
+        """The first layer at which most bytes are alive, and these bytes."""
+        changes: dict[int, int] = {}
+        for span in self.spans:
+            size = span.end - span.start
+            changes[span.first] = changes.get(span.first, 0) + size
+            changes[span.last + 1] = changes.get(span.last + 1, 0) - size
+        layers = sorted(changes)
+        sums = list(accumulate(changes[layer] for layer in layers))
+        most = max(sums, default=0)
+        return (layers[sums.index(most)], most) if layers else (0, 0)
 
 
 @record
@@ -369,6 +386,21 @@ class ChipEstimate(OnChip):
     bandwidth_gbs: float | None = None
     stratum: str = ""
     reaches: str = ""
+
+    def roof(self, intensity: float) -> float | None:
+        """10^9 operations a second that so many for each byte allow; None: a rate is not known."""
+        if not self.peak_gops or not self.bandwidth_gbs:
+            return None
+        return min(self.peak_gops, self.bandwidth_gbs * intensity)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the vendor's compiler is known to fail at, and the layers that are not on the NPU
+        (refused ones first); of the layers that are in this answer.
+        """
+        known = [Finding("compiler", "warning", self.chip, text) for text in self.warnings]
+        rows = sorted(self.layers, key=lambda row: row.target != "none")
+        return (*known, *(row.finding for row in rows if row.reason and row.target != "NPU"))
 
 
 @record

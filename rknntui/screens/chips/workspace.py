@@ -12,8 +12,9 @@ from textual.app import ComposeResult
 from engine.wire.build import EXPORT, Exported
 from engine.wire.codegen import CODEGEN, CodegenParams, Generated
 from engine.wire.compile import COMPILE
-from engine.wire.cost import COST_CHIPS, ChipsParams, EstimateParams, Goal
+from engine.wire.cost import COST_CHIPS, ChipsParams, EstimateParams
 from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
+from engine.wire.goal import Goal
 from engine.wire.segments import Segments
 from rknntui.links import GoToCompile, GoToCompiled, GoToLayer
 from rknntui.screens.base.views import TableWorkspace, Views
