@@ -7,7 +7,7 @@ that is being asked for and one that was asked for in vain have signs of their o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +17,7 @@ from engine.wire.names import VENDOR_KINDS
 from rknntui.session.target import changed_since, toolkit_of
 
 if TYPE_CHECKING:
+    from engine import Finding
     from engine.wire.compile import Compiled
     from engine.wire.cost import ChipEstimate
     from rknntui.session.job_view_model import JobView
@@ -359,6 +360,15 @@ def estimate_of(session: Session) -> ChipEstimate | None:
     """The estimate for the target's chip; None before there is one."""
     chips = () if session.estimates is None else session.estimates.chips
     return next((row for row in chips if row.chip == session.chip.lower()), None)
+
+
+def placement(session: Session) -> tuple[Finding, ...]:
+    """The target's layers that are not on its NPU, and what its compiler is known to fail at; empty
+    before an estimate.
+    """
+    row = estimate_of(session)
+    layers = (one.estimated for one in session.layers.of("estimated"))
+    return () if row is None else replace(row, layers=tuple(filter(None, layers))).findings
 
 
 def compiled_of(session: Session) -> tuple[JobView, Compiled] | None:

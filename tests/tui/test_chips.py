@@ -16,6 +16,7 @@ from rknntui.screens.chips.charts import Roof, alive_at, peak_of
 from rknntui.screens.chips.estimates import AS_IS, checked, smaller_sizes
 from rknntui.screens.chips.words import chip_lines
 from rknntui.screens.chips.workspace import Chips
+from rknntui.session.steps import placement
 from rknntui.widgets.strips import bar
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, until
@@ -212,6 +213,16 @@ async def test_advice_has_the_layers_that_are_not_on_the_npu_first(
         await pilot.press("left_square_bracket")
         await until(pilot, lambda: "Advice for rk3576" in screen_text(app), "another chip")
         assert "on the CPU" not in screen_text(app)
+
+
+async def test_overview_finds_the_layers_that_chips_warns_of(
+    app: Workbench, answers: CostAnswers
+) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.session.estimates is not None, "estimates")
+        app.session.set_value("target_platform", "rk3588")
+        await until(pilot, lambda: "on the CPU: Softmax over 80" in screen_text(app), "the finding")
+        assert [one.where for one in placement(app.session)] == [CPU_LAYER]
 
 
 @pytest.mark.long

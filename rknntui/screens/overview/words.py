@@ -22,7 +22,7 @@ from engine.wire.formats import (
     SIZE,
 )
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.session.steps import STYLES, Step
+from rknntui.session.steps import STYLES, Step, placement
 from rknntui.session.target import mismatches
 from rknntui.widgets.findings import SIGNS
 from rknntui.widgets.one_line import Fact, fit_facts
@@ -76,7 +76,7 @@ def findings(session: Session) -> list[Finding]:
         for one in mismatches(session)
         if one.kind != "build"  # its step says so
     ]
-    known += session.joins
+    known += [*session.joins, *placement(session)]
     own = {(f.code, f.where): f for f in known if f.severity != "info" or f.changes}
     return sorted(own.values(), key=lambda finding: [*SIGNS].index(finding.severity))
 
