@@ -404,7 +404,7 @@ class Workbench(QuietCrashApp):
 
     def action_theme(self) -> None:
         """Choose one of the themes; the list shows each as the cursor reaches it."""
-        from rknntui.screens.dialogs.help import ThemeDialog
+        from rknntui.screens.dialogs.lists import ThemeDialog
 
         self.push_screen(ThemeDialog(list(theme_files()), self.theme))
 

@@ -1,10 +1,10 @@
-"""Lines of a form: for a path, which can be typed over the folder there, and for a choice."""
+"""Lines to type in: a text, a path that can be typed over the folder there, a choice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from textual.binding import Binding
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from textual.visual import VisualType
 
 
-class PathInput(Input):
+class TextLine(Input):
+    """An input of one line, whose cursor does not blink: each blink would be sent."""
+
+    def __init__(self, value: str = "", **settings: Any) -> None:
+        super().__init__(value, compact=True, **settings)
+        self.cursor_blink = False
+
+
+class PathInput(TextLine):
     """An input that begins the path anew where Emacs and Bash users expect it.
 
     ``/`` or ``~`` typed behind a slash drops what stands before it; Backspace right after that
@@ -107,6 +115,11 @@ class ChoiceLine(Static, can_focus=True):
                 self._typed, self.value = typed, match
                 event.stop()
                 return
+
+    def on_click(self, event: events.Click) -> None:
+        """The mark on the left takes the value before, all else the next one."""
+        at = event.x - cell_len(self._choices[self.value]) - 1
+        self.action_turn(-1 if at == 0 else 1)
 
     def on_blur(self) -> None:
         """What is typed later is another word."""

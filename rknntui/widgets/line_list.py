@@ -160,7 +160,9 @@ class Rows(Painted, ScrollView, can_focus=True):
             self.reveal(self.cursor)
 
     def reveal(self, index: int) -> None:
-        """Scroll so that the row is visible."""
+        """Scroll so that the row is visible; before there is a height it waits for one."""
+        if not self._height:
+            return
         height = max(1, self.scrollable_content_region.height - self.head)
         top = self.scroll_offset.y
         if top <= index < top + height:

@@ -11,13 +11,14 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Input
 
+from rknntui.widgets.entries import TextLine
 from rknntui.widgets.strips import Line, Painted, cells, shorten
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from textual import events
+    from textual.widgets import Input
 
 _BETWEEN = " · "
 
@@ -141,7 +142,7 @@ class ViewBar(Painted):
 # A line for searching or filtering as one types.
 
 
-class SearchLine(Input):
+class SearchLine(TextLine):
     """Hidden until it is opened. Enter keeps the text, Esc drops it; both hide the line."""
 
     BINDINGS = [
@@ -172,8 +173,7 @@ class SearchLine(Input):
             return self.line
 
     def __init__(self, placeholder: str, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(placeholder=placeholder, id=id, compact=True)
-        self.cursor_blink = False
+        super().__init__(placeholder=placeholder, id=id)
 
     def open(self) -> None:
         """Show the line and give it the focus."""

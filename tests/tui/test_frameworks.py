@@ -21,7 +21,8 @@ from engine import Finding, SourceModelError
 from rknntui.app import Workbench
 from rknntui.arguments import given_options
 from rknntui.links import GoToNode
-from rknntui.screens.dialogs.dialogs import ChoiceDialog, ConfirmDialog, ErrorDialog
+from rknntui.screens.dialogs.dialogs import ConfirmDialog, ErrorDialog
+from rknntui.screens.dialogs.lists import ChoiceDialog
 from rknntui.screens.model.panes import model_lines
 from rknntui.workspaces import keys_of
 from tests.container.vendor import build

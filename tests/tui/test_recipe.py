@@ -10,7 +10,7 @@ import pytest
 from engine import OPTIONS, option
 from engine.facts import chips
 from rknntui.app import Workbench
-from rknntui.screens.dialogs.dialogs import ChoiceDialog
+from rknntui.screens.dialogs.lists import ChoiceDialog
 from rknntui.screens.recipe.words import help_lines
 from rknntui.screens.recipe.workspace import Recipe
 from rknntui.widgets.form import FormRows, OptionForm

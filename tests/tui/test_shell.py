@@ -284,7 +284,7 @@ async def test_themes_are_looked_at_and_kept(own_home: Path) -> None:
         await settle(pilot)
         for name in ("ansi", "dark", "high-contrast", "light"):
             assert name in screen_text(app)
-        await pilot.press("G", "enter")
+        await pilot.press(*"light", "enter")
         await settle(pilot)
         assert app.theme == "light"
         await pilot.press("q")

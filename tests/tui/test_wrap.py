@@ -13,8 +13,9 @@ from engine.wire.formats import NUMBER
 from engine.wire.layers import QUALITY
 from engine.wire.table import Column, says
 from rknntui.app import Workbench
-from rknntui.screens.dialogs.dialogs import ConfirmDialog, RemedyDialog
+from rknntui.screens.dialogs.dialogs import ConfirmDialog
 from rknntui.screens.dialogs.help import HelpDialog
+from rknntui.screens.dialogs.lists import RemedyDialog
 from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.model.workspace import ModelWorkspace
 from rknntui.screens.recipe.words import issue_lines

@@ -257,9 +257,9 @@ class Workspace(Container):
 
     def action_apply_remedy(self) -> None:
         """Do what a finding advises; where several have a remedy, ask which one."""
-        from rknntui.screens.dialogs.dialogs import RemedyDialog, remedies
+        from rknntui.screens.dialogs.lists import RemedyDialog
 
-        fixes = remedies(self.listed_findings())
+        fixes = [finding for finding in self.listed_findings() if finding.changes]
         if len(fixes) == 1:
             self._remedy(fixes[0])
         elif fixes:
@@ -268,7 +268,7 @@ class Workspace(Container):
     def _remedy(self, finding: Finding | None) -> None:
         if finding is None:
             return
-        from rknntui.screens.dialogs.dialogs import changed_names
+        from rknntui.screens.dialogs.lists import changed_names
 
         self.change_recipe(dict(finding.changes))
         text = f"{changed_names(finding.changes)}. {key_text('app.undo')} undoes it."

@@ -1,21 +1,21 @@
-"""Small questions and answers over the workbench: error, confirmation, text, a remedy applied."""
+"""Small questions and answers over the workbench: text, error, confirmation, a line to type."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.cells import cell_len
-from textual import on
 from textual.binding import Binding
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
+from textual.style import Style
 from textual.widgets import Input, Static
 
-from engine import Finding, option, sanitize
+from engine import sanitize
 from rknntui.links import GoToOption
+from rknntui.widgets.entries import TextLine
 from rknntui.widgets.line_list import TextRows
-from rknntui.widgets.strips import fit
 from rknntui.widgets.wrap import wrap, wrap_line
 
 if TYPE_CHECKING:
@@ -26,8 +26,15 @@ if TYPE_CHECKING:
     from rknntui.widgets.strips import Line
 
 
+_KEYS = {"esc": "escape", "/": "slash", "↑↓": "down"}
+"""Names of keys below a dialog that the terminal calls otherwise."""
+
+
 class Dialog(ModalScreen[Any]):
-    """A framed box in the middle; Esc closes it with None."""
+    """A framed box in the middle; Esc closes it with None.
+
+    Its keys stand in the frame: a click on one presses it.
+    """
 
     BINDINGS = [Binding("escape", "dismiss(None)", "Close", show=False)]
     AUTO_FOCUS = "Rows, Input"
@@ -41,6 +48,7 @@ class Dialog(ModalScreen[Any]):
     }
     Dialog TextRows { height: auto; max-height: 100%; background: $background; }
     Dialog Static { height: auto; background: $background; }
+    Dialog #problem { color: $error; display: none; }
     Dialog.-bad > Vertical { border: round $error; }
     """
 
@@ -58,11 +66,31 @@ class Dialog(ModalScreen[Any]):
         return min(71, max(20, self.app.size.width * 96 // 100 - 5))
 
     def box(self, *children: Any) -> Vertical:
-        """The frame around the children, with title and keys."""
-        frame = Vertical(*children)
-        frame.border_title = self.TITLE_TEXT
-        frame.border_subtitle = self.KEYS_TEXT
+        """The frame around the children and a line for a problem, with title and keys."""
+        frame = Vertical(*children, Static("", id="problem", markup=False))
+        frame.border_title = Content(self.TITLE_TEXT)
+        frame.border_subtitle = Content(" · ").join(
+            Content.styled(part, Style.from_meta({"@click": f"screen.press({_key(part)!r})"}))
+            for part in self.KEYS_TEXT.split(" · ")
+        )
         return frame
+
+    def action_press(self, key: str) -> None:
+        """Do what a key of the frame does."""
+        # from the application: what the frame sends itself would end there
+        self.app.call_later(self.app.simulate_key, key)
+
+    def say(self, problem: str) -> None:
+        """Show below the rest what is wrong, or nothing."""
+        pane = self.query_one("#problem", Static)
+        pane.update(f"✗ {problem}")
+        pane.display = bool(problem)
+
+
+def _key(text: str) -> str:
+    """The key that a text such as ``Esc close`` begins with."""
+    name = text.split()[0].lower()
+    return _KEYS.get(name, name)
 
 
 def ask_user(app: App[Any], dialog: Dialog, then: Callable[[Any], object]) -> None:
@@ -156,8 +184,6 @@ class ErrorDialog(TextDialog):
         yield from super().compose()
 
     def _report(self, width: int) -> list[Line]:
-        from engine import sanitize
-
         what, cause, remedy = (
             "\n".join(sanitize(row, 2000) for row in str(text).splitlines())
             for text in (
@@ -233,7 +259,6 @@ class PromptDialog(Dialog):
     """
 
     KEYS_TEXT = "Enter accept · Esc cancel"
-    DEFAULT_CSS = "PromptDialog #prompt-problem { color: $error; display: none; }"
 
     def __init__(
         self,
@@ -252,189 +277,13 @@ class PromptDialog(Dialog):
         self._value = value
 
     def compose(self) -> ComposeResult:
-        parts: list[Any] = [Static(self._question, markup=False)] if self._question else []
-        entry = Input(self._value, compact=True, password=self._hidden)
-        entry.cursor_blink = False
-        yield self.box(*parts, entry, Static("", id="prompt-problem", markup=False))
+        parts = [Static(self._question, markup=False)] if self._question else []
+        yield self.box(*parts, TextLine(self._value, password=self._hidden))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Take the text, or say what is wrong with it and let it be corrected."""
         if problem := self._problem(event.value):
-            label = self.query_one("#prompt-problem", Static)
-            label.update(f"✗ {problem}")
-            label.display = True
+            self.say(problem)
             self.app.bell()
         else:
             self.dismiss(event.value)
-
-
-class ChoiceDialog(Dialog):
-    """A list to choose from; dismissed with the choice, None for Esc. Typing narrows it down.
-
-    Args:
-        title: in the frame.
-        choices: to choose from.
-        now: the choice that counts now.
-        about: a text on each choice, as far as its first semicolon in the list; that of the one
-            under the cursor stands whole below it.
-        start: the choice that the cursor is on at first; empty for the one that counts now.
-    """
-
-    KEYS_TEXT = "type to search · ↑↓ choose · Enter select · Esc cancel"
-    DEFAULT_CSS = """
-    ChoiceDialog #about { color: $text-muted; border-top: solid $panel; min-height: 4; }
-    """
-
-    def __init__(
-        self,
-        title: str,
-        choices: Sequence[str],
-        now: str,
-        about: Mapping[str, str] | None = None,
-        start: str = "",
-    ) -> None:
-        super().__init__()
-        self.TITLE_TEXT = title
-        self._choices = tuple(choices)
-        self._shown = self._choices
-        self._words = ""
-        self._now = now
-        self._start = start or now
-        self._about = about or {}
-
-    def compose(self) -> ComposeResult:
-        below = [Static("", id="about", markup=False)] if self._about else []
-        yield self.box(TextRows(), *below)
-
-    def on_mount(self) -> None:
-        rows = self.query_one(TextRows)
-        self._lay_out()
-        if self._start in self._choices:
-            rows.cursor = self._choices.index(self._start)
-        self._tell(rows.cursor)
-
-    def on_resize(self) -> None:
-        """Shorten the lines to the new width."""
-        self._lay_out()
-        self._tell(self.query_one(TextRows).cursor)
-
-    def on_key(self, event: events.Key) -> None:
-        """Search as one types: before the keys of the list; Backspace and Esc take it back."""
-        letter = event.character if event.is_printable else ""
-        if letter and (self._words or letter != " "):
-            self._search(self._words + letter)
-        elif event.key == "backspace" and len(self._words) > 1:
-            self._search(self._words[:-1])
-        elif event.key in ("backspace", "ctrl+u", "escape") and self._words:
-            self._search("", self._here())
-        else:
-            return
-        event.stop()
-
-    def _search(self, words: str, here: str = "") -> None:
-        """Show the choices that have the words: those that begin so first, then those about it.
-
-        The cursor is on ``here`` then, else on the first one.
-        """
-        found = [(_rank(words.lower(), c, self._about.get(c, "")), c) for c in self._choices]
-        shown = tuple(choice for rank, choice in sorted(found, key=lambda f: f[0]) if rank < _NOT)
-        if words and not shown:
-            self.app.bell()
-            return
-        self._words, self._shown = words, shown
-        title = f"{self.TITLE_TEXT}: {words}" if words else self.TITLE_TEXT
-        self.query_one(Vertical).border_title = title
-        self._lay_out()
-        at = shown.index(here) if here in shown else 0
-        self.query_one(TextRows).cursor = at
-        self._tell(at)
-
-    def _lay_out(self) -> None:
-        rows = self.query_one(TextRows)
-        room = self.app.size.height - (12 if self._about else 6)
-        rows.styles.height = max(3, min(len(self._choices), room))
-        names = min(self.text_width - 10, max(cell_len(choice) for choice in self._choices))
-        lines: list[Line] = []
-        for choice in self._shown:
-            now = "  (now)" if self._counts(choice) else "       " if self._about else ""
-            short = self._about.get(choice, "").partition("; ")[0]
-            room = self.text_width - names - 14
-            about_rows = wrap(short, room) if room > _LEAST_ABOUT else []
-            more = " …" if len(about_rows) > 1 else ""
-            line: Line = [(f" {fit(choice, names)}{now} ", "")]
-            lines.append([*line, (f"  {about_rows[0]}{more}", "dim")] if about_rows else line)
-        rows.set_lines(lines, keep_cursor=True)
-
-    def _counts(self, choice: str) -> bool:
-        """Whether a choice is the one that counts now."""
-        return choice == self._now
-
-    def _here(self) -> str:
-        """The choice under the cursor; empty where there is none."""
-        at = self.query_one(TextRows).cursor
-        return self._shown[at] if at < len(self._shown) else ""
-
-    @on(TextRows.Highlighted)
-    def _moved(self, event: TextRows.Highlighted) -> None:
-        self._tell(self.query_one(TextRows).cursor)
-
-    def _tell(self, index: int) -> None:
-        if self._about and index < len(self._shown):
-            choice = self._shown[index]
-            told = f"{choice}: {self._about.get(choice, '')}".replace(": \n", "\n")
-            rows = [row for line in told.splitlines() for row in wrap(line, self.text_width)]
-            self.query_one("#about", Static).update("\n".join(rows))
-
-    @on(TextRows.Chosen)
-    def _take(self, event: TextRows.Chosen) -> None:
-        self.dismiss(self._answer(self._shown[event.index]))
-
-    def _answer(self, choice: str) -> Any:
-        """What it is dismissed with."""
-        return choice
-
-
-_NOT = 3
-_LEAST_ABOUT = 16
-"""Cells beside the longest choice below which nothing is said there."""
-
-
-def _rank(words: str, choice: str, about: str) -> int:
-    """How well a choice fits what is typed; 3 for not at all."""
-    name = choice.lower()
-    fits = (name.startswith(words), words in name, words in about.lower())
-    return fits.index(True) if any(fits) else _NOT
-
-
-# Applying what a finding advises, wherever findings are listed.
-
-
-def remedies(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings that a change of the recipe remedies."""
-    return [finding for finding in findings if finding.changes]
-
-
-def changed_names(changes: Mapping[str, object]) -> str:
-    """Changes of a recipe as a short text: ``mean_values = 127.5; quant_img_RGB2BGR = yes``."""
-    return "; ".join(f"{name} = {_value(name, value)}" for name, value in changes.items())
-
-
-def _value(name: str, value: object) -> str:
-    if isinstance(value, Mapping) and len(value) > 2:
-        return f"{len(value)} entries"
-    return sanitize(option(name).render(value) if value is not None else "default", 60)
-
-
-class RemedyDialog(ChoiceDialog):
-    """The findings that have a remedy; dismissed with the one whose remedy is wanted, or None."""
-
-    def __init__(self, findings: Sequence[Finding]) -> None:
-        self._findings = {sanitize(f"{f.where}: {f.what}"): f for f in findings}
-        about = {
-            text: f"\nFix: {sanitize(f.remedy)}\nSets {changed_names(f.changes)}"
-            for text, f in self._findings.items()
-        }
-        super().__init__("Apply a fix", tuple(about), "", about)
-
-    def _answer(self, choice: str) -> Any:
-        return self._findings[choice]

@@ -1,4 +1,4 @@
-"""Help for what has the focus; jump mode; the choice of a theme."""
+"""Help for what has the focus; jump mode."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from textual.widgets import Label
 
 from rknntui.compat import bindings_in_reach
 from rknntui.keys.actions import REGISTRY, found_by, key_text, with_keys
-from rknntui.screens.dialogs.dialogs import Dialog, TextDialog, paragraphs
+from rknntui.screens.dialogs.dialogs import TextDialog, paragraphs
 from rknntui.session.steps import next_step, steps
-from rknntui.widgets.line_list import Rows, TextRows
+from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.one_line import SearchLine
 from rknntui.widgets.wrap import wrap
 from rknntui.workspaces import WORKSPACES
@@ -230,52 +230,16 @@ class JumpOverlay(ModalScreen[str | None]):
     def on_key(self, event: events.Key) -> None:
         event.stop()
         event.prevent_default()
-        target = self._targets.get(event.key)
+        self._go(event.key)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a letter is its key."""
+        self._go((event.widget.id or "").removeprefix("jump-") if event.widget else "")
+
+    def _go(self, key: str) -> None:
+        target = self._targets.get(key)
         if target is not None and target.is_attached:
             self.dismiss(None)
             target.focus()
         else:
-            self.dismiss(self._workspaces.get(event.key))
-
-
-# Choosing a theme with a live view of it.
-
-
-class ThemeDialog(Dialog):
-    """The names of the themes.
-
-    The cursor shows each, Enter keeps it, Esc takes the old one back.
-    """
-
-    TITLE_TEXT = "Theme"
-    KEYS_TEXT = "↑↓ preview · Enter apply · Esc cancel"
-    DEFAULT_CSS = "ThemeDialog { align: right middle; background: $background 0%; } "
-
-    def __init__(self, names: list[str], current: str) -> None:
-        super().__init__()
-        self._names = names
-        self._before = current
-
-    def compose(self) -> ComposeResult:
-        yield self.box(TextRows())
-
-    def on_mount(self) -> None:
-        rows = self.query_one(TextRows)
-        rows.styles.height = min(len(self._names), 14)
-        rows.parent.styles.width = 40  # type: ignore[union-attr]
-        rows.set_lines([[(f"{name} ", "")] for name in self._names])
-        if self._before in self._names:
-            rows.cursor = self._names.index(self._before)
-
-    @on(Rows.Highlighted)
-    def _look(self, event: Rows.Highlighted) -> None:
-        self.workbench.theming.use(self._names[event.index])
-
-    @on(Rows.Chosen)
-    def _keep(self, event: Rows.Chosen) -> None:
-        self.dismiss(self._names[event.index])
-
-    async def action_dismiss(self, result: object = None) -> None:
-        """Esc: the colours of before."""
-        self.workbench.theming.use(self._before)
-        self.dismiss(None)
+            self.dismiss(self._workspaces.get(key))

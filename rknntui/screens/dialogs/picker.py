@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textual import on
 from textual.binding import Binding
-from textual.widgets import Input, Static
 
-from rknntui.screens.dialogs.dialogs import ConfirmDialog, Dialog, ask_user
+from engine import sanitize
+from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
+from rknntui.screens.dialogs.lists import ListDialog
 from rknntui.widgets.entries import PathInput, expanded
-from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.strips import shorten
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ MODELS = (
 """Suffixes that models have as a rule; what a file is its first bytes say."""
 
 
-class PathPicker(Dialog):
+class PathPicker(ListDialog):
     """A path line over the entries of its folder; dismissed with the path as text, None for Esc.
 
     Args:
@@ -46,20 +45,10 @@ class PathPicker(Dialog):
     """
 
     BINDINGS = [
-        Binding("down,ctrl+n", "step(1)", "Next", show=False, priority=True),
-        Binding("up", "step(-1)", "Previous", show=False, priority=True),
-        Binding("pagedown", "step(10)", "Next page", show=False, priority=True),
-        Binding("pageup", "step(-10)", "Previous page", show=False, priority=True),
         Binding("tab", "complete", "Complete", show=False, priority=True),
         Binding("ctrl+s", "take", "Take", show=False, priority=True),
     ]
     KEYS_TEXT = "↑↓ choose · Tab complete · Enter open · Esc cancel"
-    DEFAULT_CSS = """
-    PathPicker TextRows { height: 14; }
-    PathPicker Vertical { height: auto; }
-    PathPicker #picker-problem { color: $error; display: none; }
-    """
-    AUTO_FOCUS = "Input"
 
     def __init__(
         self,
@@ -80,29 +69,19 @@ class PathPicker(Dialog):
             self.KEYS_TEXT = f"Tab complete · Enter {enter} · Ctrl+S use this path · Esc cancel"
         self._start = start or str(Path.cwd()) + os.sep
         self._entries: list[tuple[str, bool]] = []
-        self._listed: str | None = None
         self._moved = True  # Enter takes the row under the cursor, not what is typed
 
     def compose(self) -> ComposeResult:
         whole = not self._start.endswith(os.sep)  # a proposal: typing replaces it
-        entry = PathInput(self._start, compact=True, select_on_focus=whole)
-        entry.cursor_blink = False
-        rows = TextRows()
-        rows.can_focus = False
-        yield self.box(entry, rows, Static("", id="picker-problem", markup=False))
+        yield from self.over_list(PathInput(self._start, select_on_focus=whole))
 
     def on_mount(self) -> None:
-        self.query_one(TextRows).styles.height = max(4, min(14, self.app.size.height - 6))
-        self._list(self._start)
+        self.rows.styles.height = max(4, min(14, self.app.size.height - 6))
+        self.narrow()
+        self._moved = True
 
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        self._list(event.value)
-
-    def _list(self, text: str) -> None:
-        if text == self._listed:
-            return
-        self._moved, self._listed = self._listed is None, text
+    def fill(self, text: str) -> None:
+        self._moved = False
         folder, prefix = _split(text)
         self._entries = sorted(
             _entries(folder, prefix), key=lambda entry: bool(self._refused(*entry))
@@ -110,13 +89,10 @@ class PathPicker(Dialog):
         if self._folders and not self._new and not prefix and folder.is_dir():
             self._entries.insert(0, (HERE, True))
         said = "new file" if self._new else "no matches"
-        rows = self.query_one(TextRows)
-        rows.set_lines([self._row(*entry) for entry in self._entries] or [[(said, "dim")]])
-        self._say("")
+        self.rows.set_lines([self._row(*entry) for entry in self._entries] or [[(said, "dim")]])
+        self.say("")
 
     def _row(self, name: str, is_folder: bool) -> Line:
-        from engine import sanitize
-
         if name == HERE:
             return [("this folder", "good")]
         why = self._refused(name, is_folder)
@@ -134,55 +110,52 @@ class PathPicker(Dialog):
         few = self._suffixes[:3]
         return " or ".join(few) if len(few) == len(self._suffixes) else "of a known kind"
 
-    def action_step(self, by: int) -> None:
-        """Move in the list while the text keeps the focus."""
+    def step(self, by: int) -> None:
+        super().step(by)
         self._moved = True
-        self.query_one(TextRows).cursor += by
 
     def action_complete(self) -> None:
         """Put the entry under the cursor into the line."""
-        entry, at = self.query_one(Input), self.query_one(TextRows).cursor
+        at = self.rows.cursor
         if at < len(self._entries) and self._entries[at][0] != HERE:
-            folder, _ = _split(entry.value)
+            folder, _ = _split(self.line.value)
             name, is_folder = self._entries[at]
             self._put(str(folder / name) + (os.sep if is_folder else ""))
 
     def _put(self, text: str) -> None:
-        entry = self.query_one(Input)
-        entry.value = text
-        entry.cursor_position = len(text)
-        self._list(text)
+        self.line.value = text
+        self.line.cursor_position = len(text)
+        self.narrow()
         self._moved = True
 
     def action_take(self) -> None:
         """Accept the line as it stands."""
-        self._accept(self.query_one(Input).value, force=True)
+        self._accept(force=True)
 
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self._list(event.value)  # of keys in one burst the list is older than the text
-        path = expanded(event.value)
+    def submit(self) -> None:
+        path = expanded(self.line.value)
         if path.is_file() or (self._new and not path.is_dir()) or not self._entries:
-            self._accept(event.value, force=False)
+            self._accept()
         elif path.is_dir() and not self._moved:
             self._put(str(path).rstrip(os.sep) + os.sep)
         else:
-            self._chosen()
+            self.choose()
 
-    @on(Rows.Chosen)
-    def _chosen(self) -> None:
+    def choose(self) -> None:
         """Open the folder or take the file under the cursor."""
-        name, is_folder = self._entries[self.query_one(TextRows).cursor]
+        if self.rows.cursor >= len(self._entries):
+            return
+        name, is_folder = self._entries[self.rows.cursor]
         if name == HERE:
             self.action_take()
         elif why := self._refused(name, is_folder):
-            self._say(f"{name} is {why} by its name. Type its whole path to take it anyway.")
+            self.say(f"{name} is {why} by its name. Type its whole path to take it anyway.")
         else:
             self.action_complete()
-            self._accept(self.query_one(Input).value, force=False)
+            self._accept()
 
-    def _accept(self, text: str, *, force: bool) -> None:
+    def _accept(self, *, force: bool = False) -> None:
+        text = self.line.value
         path = expanded(text)
         if (
             path.is_file()
@@ -191,12 +164,10 @@ class PathPicker(Dialog):
         ):
             self.dismiss(str(path.absolute()))
         else:
-            self._say(self._why_not(path))
+            self.say(self._why_not(path))
 
     def _why_not(self, path: Path) -> str:
         """Why a path cannot be used; empty for a folder that is listed now."""
-        from engine import sanitize
-
         name = sanitize(str(path), 200)
         if not str(path.name):
             return "Type the path of a file, or choose one below."
@@ -207,12 +178,6 @@ class PathPicker(Dialog):
         if not path.parent.is_dir():
             return f"There is no folder {sanitize(str(path.parent), 200)}."
         return f"There is no file {name}."
-
-    def _say(self, problem: str) -> None:
-        """Show what is wrong with the path, or nothing."""
-        pane = self.query_one("#picker-problem", Static)
-        pane.update(f"✗ {problem}")
-        pane.display = bool(problem)
 
 
 def _split(text: str) -> tuple[Path, str]:

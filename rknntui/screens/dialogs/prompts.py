@@ -73,7 +73,7 @@ async def ask_for_partner(workbench: Shell, path: str) -> Pair | None:
     from engine import sanitize
     from engine.wire.model import PAIRS
     from engine.wire.requests import AtPath
-    from rknntui.screens.dialogs.dialogs import ChoiceDialog
+    from rknntui.screens.dialogs.lists import ChoiceDialog
 
     pairs = (await workbench.bridge.call(PAIRS, AtPath(path))).pairs
     weights = all(pair.model == path for pair in pairs)

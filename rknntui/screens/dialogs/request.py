@@ -12,7 +12,7 @@ from textual.widgets import Input, Label, Static
 
 from engine.wire.flags import PATHS, Param, form_params
 from rknntui.screens.dialogs.dialogs import Dialog, ask_user
-from rknntui.widgets.entries import ChoiceLine, PathInput
+from rknntui.widgets.entries import ChoiceLine, PathInput, TextLine
 
 if TYPE_CHECKING:
     from textual.app import App, ComposeResult
@@ -105,7 +105,7 @@ class RequestDialog(Dialog):
         width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; text-overflow: ellipsis;
     }
     RequestDialog .pick { width: auto; color: $text-muted; padding-left: 1; }
-    RequestDialog #problem { color: $error; min-height: 1; }
+    RequestDialog #problem { display: block; min-height: 1; }
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class RequestDialog(Dialog):
             if param.flag.kind == "secret":
                 again = self._entry(_again(name), param, value)
                 lines.append(self._line("again", width, again, param))
-        yield self.box(*lines, Static("", id="problem", markup=False))
+        yield self.box(*lines)
 
     def _line(self, label: str, width: int, entry: Input | ChoiceLine, param: Param) -> Horizontal:
         shown = Label(label, markup=False)
@@ -156,17 +156,9 @@ class RequestDialog(Dialog):
             words = {"": param.unset, "no": "[ ]", "yes": "[x]"} if param.of is bool else {}
             shown = {one: words.get(one, one or param.unset) for one in (*unset, *values)}
             return ChoiceLine(shown, text, id=name)
-        kind = PathInput if param.flag.kind in PATHS and not param.many else Input
-        entry = kind(
-            text,
-            id=name,
-            compact=True,
-            select_on_focus=True,
-            placeholder=param.unset,
-            password=param.flag.kind == "secret",
-        )
-        entry.cursor_blink = False
-        return entry
+        kind = PathInput if param.flag.kind in PATHS and not param.many else TextLine
+        secret = param.flag.kind == "secret"
+        return kind(text, id=name, select_on_focus=True, placeholder=param.unset, password=secret)
 
     def _value(self, name: str) -> str:
         value: str = cast("Any", self.query_one(f"#{name}")).value

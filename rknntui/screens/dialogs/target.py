@@ -13,7 +13,7 @@ from engine.wire.devices import DEVICES_LIST, DeviceListParams
 from engine.wire.formats import RATE
 from engine.wire.vendor import VENDOR_DEFAULT, VENDOR_KNOWN, ToolkitName, ToolkitsParams
 from rknntui.keys.actions import key_text
-from rknntui.screens.dialogs.dialogs import ChoiceDialog
+from rknntui.screens.dialogs.lists import ChoiceDialog
 from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.session.target import compiled_for, toolkit_of
 
@@ -83,9 +83,9 @@ class TargetDialog(ChoiceDialog):
         rows = target_rows(self._session)
         self._parts: dict[str, Part] = {self._label(part): part for part in rows}
         self._about = {self._label(part): about for part, about in rows.items()}
-        self._choices = self._shown = tuple(self._parts)
+        self._choices = tuple(self._parts)
 
-    def _counts(self, choice: str) -> bool:
+    def counts(self, choice: str) -> bool:
         session, part = self._session, self._parts[choice]
         toolkit = toolkit_of(session)
         return part in (
@@ -95,7 +95,7 @@ class TargetDialog(ChoiceDialog):
             ("toolkit", toolkit.name if toolkit is not None else ""),
         )
 
-    def _answer(self, choice: str) -> Part:
+    def answer(self, choice: str) -> Part:
         return self._parts[choice]
 
     def on_mount(self) -> None:
@@ -123,9 +123,9 @@ class TargetDialog(ChoiceDialog):
         """More is known: the cursor stays on its row."""
         if not self.is_attached:
             return
-        here = self._here()
+        here = self.here
         self._renew()
-        self._search(self._words, here)
+        self.fill(self.line.value, here)
 
 
 async def take_target(app: Shell, kind: str, value: str) -> None:

@@ -53,7 +53,7 @@ def step_lines(step: Step, width: int) -> list[Line]:
         lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]
     lines += [[], [(f"{sign} {verdict_word(step.verdict)}", style)], *text(step.advice)]
     if step.changes:
-        from rknntui.screens.dialogs.dialogs import changed_names
+        from rknntui.screens.dialogs.lists import changed_names
 
         key = key_text("layers.apply")
         lines += text(f"{key} sets {changed_names(step.changes)}", "accent")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from engine import NORMALISATIONS, Finding, chips_with, sanitize
 from engine.wire.requests import RECIPE_SAVE, Saved, SaveParams
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
+from rknntui.screens.dialogs.dialogs import ask_user
+from rknntui.screens.dialogs.lists import ChoiceDialog
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.session.target import generation_of
 from rknntui.widgets.findings import finding_lines, wrapped

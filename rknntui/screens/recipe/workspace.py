@@ -13,7 +13,6 @@ from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoToOption, Link
-from rknntui.screens.dialogs.dialogs import remedies
 from rknntui.screens.recipe.data import SampleList, SamplePreview
 from rknntui.screens.recipe.editing import FormWorkspace
 from rknntui.screens.recipe.samples import facts_text, make_dataset
@@ -182,8 +181,8 @@ class Recipe(FormWorkspace):
             problem = problems.get(option.name, "")
             if self._typed is not None and self._typed[0] == option.name:
                 problem = self._typed[1]
-            fixes = remedies(self.listed_findings())
-            if problem and any(option.name in finding.changes for finding in fixes):
+            fixes = [finding.changes for finding in self.listed_findings()]
+            if problem and any(option.name in changes for changes in fixes):
                 problem += f" {key_text('recipe.apply-remedy')} applies the fix."
             elsewhere = len(set(problems) - {option.name})
             width = max(20, (self.help_pane.size.width or self.size.width) - 3)

@@ -1,0 +1,107 @@
+"""Dialogs by keys and by the mouse: what a key does below one, a click on it does too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from rknntui.app import Workbench
+from rknntui.screens.dialogs.dialogs import ConfirmDialog, PromptDialog, TextDialog
+from rknntui.screens.dialogs.help import JumpOverlay
+from rknntui.screens.dialogs.lists import ChoiceDialog
+from rknntui.widgets.entries import ChoiceLine
+from rknntui.widgets.line_list import TextRows
+from tests.tui.conftest import screen_text, settle, until
+
+pytestmark = pytest.mark.usefixtures("no_engine")
+ABOUT = {f"chip{number}": f"the {number}th" for number in range(40)}
+
+
+async def click_on(pilot: Pilot[None], text: str) -> None:
+    """Click on the last place of the screen that has a text."""
+    lines = screen_text(pilot.app).splitlines()
+    y = max(at for at, line in enumerate(lines) if text in line)
+    await pilot.click(offset=(lines[y].index(text) + 1, y))
+    await pilot.pause()
+
+
+@pytest.mark.parametrize(
+    ("dialog", "text", "answer"),
+    [
+        (lambda: ConfirmDialog("Q", "Stop?", [("y", "stop", 1), ("n", "keep", 2)]), "n keep", 2),
+        (lambda: PromptDialog("Key", value="abc"), "Enter accept", "abc"),
+        (lambda: TextDialog("[b]of a file[/b]", [[("text", "")]]), "Esc close", None),
+        (lambda: ChoiceDialog("Chip", tuple(ABOUT), "chip3", ABOUT), "Enter select", "chip3"),
+    ],
+    ids=["question", "line", "text", "list"],
+)
+async def test_a_click_on_a_key_of_the_frame_presses_it(
+    dialog: Any, text: str, answer: Any
+) -> None:
+    app = Workbench(state_kept=False)
+    taken: list[Any] = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.push_screen(shown := dialog(), taken.append)
+        await until(pilot, lambda: text in screen_text(app), "the dialog")
+        assert shown.TITLE_TEXT in screen_text(app), "a title is no markup"
+        await click_on(pilot, text)
+        await until(pilot, lambda: taken == [answer], "its answer")
+
+
+async def test_a_list_is_searched_chosen_from_and_closed_like_that_of_files() -> None:
+    app = Workbench(state_kept=False)
+    taken: list[Any] = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+
+        async def ask() -> ChoiceDialog:
+            dialog = ChoiceDialog("Chip", tuple(ABOUT), "chip3", ABOUT)
+            app.push_screen(dialog, taken.append)
+            await until(pilot, lambda: "chip3" in screen_text(app), "the list")
+            return dialog
+
+        dialog = await ask()
+        await pilot.press(*"17")
+        assert dialog.here == "chip17"
+        await pilot.press("x", "enter")
+        assert "no matches" in screen_text(app)
+        assert dialog.is_current, "nothing is chosen"
+        await pilot.press("escape")
+        assert taken == [None], "one Esc closes it, whatever is typed"
+        dialog = await ask()
+        for key in (*"chip1", "down", "enter"):  # in one burst, before the list is of the text
+            app.simulate_key(key)
+        await until(pilot, lambda: len(taken) == 2, "the second of them")
+        assert taken[-1] == "chip10"
+        dialog = await ask()
+        rows = dialog.query_one(TextRows)
+        await pilot.click(rows, offset=(4, 6))
+        assert (dialog.here, dialog.query_one(Input).has_focus) == ("chip6", True)
+        await pilot.click(rows, offset=(4, 6))
+        await until(pilot, lambda: taken[-1] == "chip6", "by the mouse alone")
+
+
+async def test_a_click_turns_a_choice() -> None:
+    app: App[None] = App()
+    async with app.run_test(size=(80, 24)) as pilot:
+        line = ChoiceLine({"a": "first", "b": "second", "c": "third"}, "a", id="choice")
+        await app.mount(line)
+        for x, value in ((0, "b"), (1, "c"), (6, "b"), (9, "c")):  # x 6 is ◂ behind “third”
+            await pilot.click(line, offset=(x, 0))
+            assert line.value == value
+
+
+async def test_a_click_on_a_letter_goes_to_its_pane() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: isinstance(app.screen, JumpOverlay), "the letters")
+        target = app.screen._targets["a"]
+        await pilot.click("#jump-a")
+        await until(pilot, lambda: len(app.screen_stack) == 1 and target.has_focus, "the pane")
