@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual._compositor import CompositorUpdate
 from textual.app import App
+from textual.screen import Screen
 
 from rknntui.palette import XtermPalette
 from rknntui.sent import Sent
@@ -16,9 +17,9 @@ from rknntui.sent import Sent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from textual import events
     from textual.binding import Binding
     from textual.filter import LineFilter
-    from textual.screen import Screen
 
 
 class QuietCrashApp(App[None]):
@@ -49,10 +50,14 @@ class QuietCrashApp(App[None]):
         if self._driver is not None and not self.is_headless:
             self._driver.write(text)
 
-    def on_resize(self) -> None:
+    def get_default_screen(self) -> Screen[None]:
+        return ScreenOfSize(id="_default")
+
+    def on_resize(self, event: events.Resize) -> None:
         """A terminal may have moved or cleared its text, also where it has its old size again."""
         self.sent.forget()
-        self.screen.refresh()
+        if event.size == self.size:  # else it is laid out, and all of it painted, in the new size
+            self.screen.refresh()
 
     def _display(self, screen: Screen, renderable: Any) -> None:
         writes = self._running and not self._closed and not self._batch_count
@@ -63,6 +68,24 @@ class QuietCrashApp(App[None]):
     def _fatal_error(self) -> None:
         self.crash = self._exception
         self._close_messages_no_wait()
+
+
+class ScreenOfSize(Screen[None]):
+    """Has the classes of its size before it is laid out in it.
+
+    Textual sets them behind that: it would lay out and paint once more for each size, and of one
+    that was too small before, nothing at first.
+    """
+
+    def on_resize(self, event: events.Resize) -> None:
+        classes: dict[str, bool] = {}
+        for length, points in (
+            (event.size.width, self.app.HORIZONTAL_BREAKPOINTS or []),
+            (event.size.height, self.app.VERTICAL_BREAKPOINTS or []),
+        ):
+            own = self._get_breakpoint_classes(length, points)
+            classes |= {name: name in own for _, name in points}
+        self.update_classes(classes, animate=False)
 
 
 def bindings_in_reach(screen: Screen) -> list[tuple[str, list[Binding]]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from textual.screen import Screen
 
 from engine.base.process import ProcessId
 from engine.build import LayerCoverage
@@ -254,6 +255,26 @@ async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
             assert "No model is open" in "".join(lines)
             assert "Palette" in lines[-1]
             assert f"{keys_of('builds')[0]} Bui" in lines[1]
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_another_size_is_laid_out_once_and_never_blank_between() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        body = app.screen.query_one("#body")
+        laid_out: list[tuple[int, bool]] = []
+
+        def look(screen: Screen[None]) -> None:
+            laid_out.append((screen._compositor.size.width, bool(body.region)))
+
+        app.screen.screen_layout_refresh_signal.subscribe(body, look, immediate=True)
+        await pilot.resize_terminal(20, 5)
+        await settle(pilot)
+        await pilot.resize_terminal(*SIZE)
+        await settle(pilot)
+        assert laid_out[0] == (20, False)
+        assert {shown for width, shown in laid_out if width == SIZE[0]} == {True}, laid_out
 
 
 @pytest.mark.usefixtures("no_engine")
