@@ -44,6 +44,8 @@ _ZONES = {
     "rk3588": "soc bigcore0 bigcore1 littlecore center gpu npu",
     "rk3576": "soc bigcore littlecore ddr npu gpu",
 }
+_TRIPS = (("passive", 75), ("passive", 85), ("critical", 115))
+"""Trip points of the chip as a whole, in °C: of ``soc_thermal`` in the vendor's device trees."""
 _OTHER_ZONES = {1: "soc cpu", 2: "soc gpu"}
 
 
@@ -214,6 +216,10 @@ class BoardImage:
         name = self.server.rpartition("/")[2]
         write("/proc/321/comm", f"{name[:15]}\n")
         write("/proc/321/cmdline", f"{self.server}\0")
+        for number, (kind, celsius) in enumerate(_TRIPS):
+            trip = f"/sys/class/thermal/thermal_zone0/trip_point_{number}"
+            write(f"{trip}_type", f"{kind}\n")
+            write(f"{trip}_temp", f"{celsius}000\n")
         tell_npu(self._sandbox, board, "version", board.driver)
         tell_npu(self._sandbox, board, "power", "on")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from engine.wire.build import SimulatedOutput
-from engine.wire.codec import Whole
+from engine.wire.codec import Omit, Whole
 from engine.wire.devices import (
     CORES,
     BoardAnswer,
@@ -23,13 +23,30 @@ from engine.wire.requests import BuildOfModel, ModelTarget
 HOT = 85.0
 """Degrees Celsius from which a zone is called hot; chips are throttled about there."""
 
+NPU_ZONES = ("npu-thermal", "soc-thermal", "cpu-thermal")
+"""Zones that tell how warm the NPU is, the nearest first."""
+
 
 @record
 class Temperature:
-    """A thermal zone: its type as the kernel calls it (``npu-thermal``) and degrees Celsius."""
+    """A thermal zone: its type as the kernel calls it (``npu-thermal``) and degrees Celsius.
+
+    Attributes:
+        throttled: degrees that the kernel lowers clocks to stay below, the highest of its passive
+            trip points; None where it has none.
+    """
 
     zone: str
     celsius: float
+    throttled: Omit[float] = None
+
+
+@record
+class Power:
+    """What a sensor of the board says: its name (``ina226``, ``battery``) and watts."""
+
+    sensor: str
+    watts: float
 
 
 @record
@@ -62,6 +79,7 @@ class BoardState:
         cpu_clocks: (policy, Hz) of each group of cores.
         temperatures: of all zones that have a type, in the kernel's order.
         memory: of the system; the NPU's buffers count in it, and in no process.
+        powers: of all sensors; what each of them is of is the board's own wiring.
         missing: name of an attribute -> why it is None.
     """
 
@@ -72,14 +90,25 @@ class BoardState:
     cpu_clocks: tuple[tuple[str, int], ...] | None = None
     temperatures: tuple[Temperature, ...] | None = None
     memory: SystemMemory | None = None
+    powers: tuple[Power, ...] | None = None
     missing: tuple[tuple[str, str], ...] = ()
 
     @property
     def npu_celsius(self) -> float | None:
         """Temperature of the NPU, or of the chip where it has no zone of its own."""
-        known = {t.zone.replace("_", "-"): t.celsius for t in self.temperatures or ()}
-        names = ("npu-thermal", "soc-thermal", "cpu-thermal")
-        return next((known[name] for name in names if name in known), None)
+        return next((zone.celsius for zone in self._npu_zones), None)
+
+    @property
+    def hot(self) -> tuple[float, str]:
+        """Degrees from which the NPU is called hot, and whose limit that is."""
+        limits = ((zone.throttled, zone.zone) for zone in self._npu_zones)
+        told = next(((limit, zone) for limit, zone in limits if limit is not None), None)
+        return (HOT, "documented") if told is None else (told[0], f"trip point of {told[1]}")
+
+    @property
+    def _npu_zones(self) -> list[Temperature]:
+        known = {zone.zone.replace("_", "-"): zone for zone in self.temperatures or ()}
+        return [known[name] for name in NPU_ZONES if name in known]
 
     def reason(self, attribute: str) -> str:
         """Why an attribute is None; empty where it is not."""

@@ -178,6 +178,7 @@ def watched_rows(board: BoardSummary) -> Iterator[dict[str, Any]]:
         ("temperature, C", board.celsius, 1.0),
         ("memory used, MiB", board.memory_used, 2.0**-20),
     ]
+    rows += [(f"power, {sensor}, W", span, 1.0) for sensor, span in board.power.items()]
     for part, span, factor in rows:
         values = {} if span is None else vars(span)
         yield {"part": part, **{name: value * factor for name, value in values.items()}}

@@ -69,9 +69,13 @@ def _milliseconds(value: float) -> str:
     return f"{value:.{sum(size < end for end in ends)}f}"
 
 
+def _elapsed(seconds: float) -> str:
+    return f"{seconds:.{2 if seconds < 9.995 else 1}f} s"
+
+
 def _duration(seconds: float) -> str:
     if seconds < 59.95:
-        return f"{seconds:.{2 if seconds < 9.995 else 1}f} s"
+        return _elapsed(seconds)
     unit, part, size = ("min", "s", 60) if seconds < 3599.5 else ("h", "min", 3600)
     whole, rest = divmod(round(60 * seconds / size), 60)
     return f"{whole} {unit} {rest} {part}" if rest else f"{whole} {unit}"
@@ -141,7 +145,9 @@ MILLISECONDS = Format("a time in ms, 12.35", _milliseconds, 6, digits=6, unit="m
 MICROSECONDS = Format("a time in µs, 12.3", lambda value: f"{value:.1f}", 9, digits=3, unit="µs")
 SECONDS = Format("a time in s, 12.3", lambda value: f"{value:.1f}", 7, digits=3, unit="s")
 DURATION = Format("how long it took, 0.12 s or 1 min 40 s", _duration, 10, digits=3, unit="s")
+ELAPSED = Format("when it was, after the begin, 75.0 s", _elapsed, 7, digits=3, unit="s")
 CLOCK = Format("a clock, 1000 MHz", lambda hertz: f"{hertz / 1e6:.0f} MHz", 8, unit="Hz")
+WATTS = Format("a power, 5.12 W", lambda value: f"{value:.2f} W", 8, digits=6, unit="W")
 CELSIUS = Format("a temperature, 45.3 °C", lambda value: f"{value:.1f} °C", 7, unit="°C")
 FACTOR = Format("a factor, 1.234", lambda value: f"{value:.3f}", 6, digits=6)
 PROGRESS = Format("how much is done, 45%", lambda share: f"{share:.0%}", 4, unit="share of 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated
 
 from engine.wire.board import BoardFacts, BoardState
@@ -98,6 +99,7 @@ class BoardSummary:
         npu_clock: Hz.
         celsius: of the NPU.
         memory_used: bytes of the whole system.
+        power: watts, of each sensor.
     """
 
     facts: BoardFacts
@@ -107,6 +109,7 @@ class BoardSummary:
     npu_clock: Span | None = None
     celsius: Span | None = None
     memory_used: Span | None = None
+    power: dict[str, Span] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

@@ -41,6 +41,7 @@ UNITS = {
     "min": 60,
     "h": 3600,
     "MHz": 1e6,
+    "W": 1,
     "°C": 1,
 }
 FORMATS = {name: one for name, one in vars(formats).items() if isinstance(one, Format)}
@@ -51,8 +52,10 @@ NUMBERS = {
     "MICROSECONDS": (0.05, 0.0),
     "SECONDS": (0.05, 0.0),
     "DURATION": (0.05, 0.0084),
+    "ELAPSED": (0.05, 0.0),
     "CLOCK": (0.5e6, 0.0),
     "CELSIUS": (0.05, 0.0),
+    "WATTS": (0.005, 0.0),
     "FACTOR": (0.0005, 0.0),
     "PROGRESS": (0.005, 0.0),
     "RATE": (0.05, 0.005),
@@ -140,6 +143,7 @@ def test_each_number_has_a_format_that_reads_back() -> None:
         ("DECIBEL", (41.2, math.inf), ("41.20", "equal")),
         ("COUNT", (1234567,), ("1,234,567",)),
         ("DURATION", (0.004, 9.994, 9.995, 59.94), ("0.00 s", "9.99 s", "10.0 s", "59.9 s")),
+        ("ELAPSED", (9.994, 75.0), ("9.99 s", "75.0 s")),
         ("DURATION", (59.95, 75.4, 600, 7140), ("1 min", "1 min 15 s", "10 min", "1 h 59 min")),
         ("CLOCK", (1e9, 594_500_000), ("1000 MHz", "594 MHz")),
         ("CELSIUS", (45.26,), ("45.3 °C",)),

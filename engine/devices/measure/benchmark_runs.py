@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -99,20 +100,20 @@ def _run_for(
     warmup: Sequence[float],
     go_on: Callable[[Sequence[float], float], bool],
     most: float | None,
-) -> tuple[list[float], float]:
+) -> tuple[Sequence[float], float]:
     """Run for so many microseconds of the board's clock; its times, and how long it was.
 
     In parts, short ones first: what a run takes is learned by them, as few runs to warm up are
     faster or slower than most. A board that becomes slower overruns by one part. ``go_on`` is shown
     the times after each, and may end it; ``most`` is the longest part.
     """
-    times: list[float] = []
+    times = array("d")  # of a soak of hours there are millions
     elapsed, part = 0.0, _FIRST_PART_US
     usual = sorted(warmup)
     while elapsed < duration:
         # of every thread the same number of runs
         result = run(loops=loops_for(min(part, duration - elapsed) / 1e6, usual))
-        times += result.wall_us
+        times.extend(result.wall_us)
         took = max(result.elapsed_us, sum(result.wall_us) / threads, 1.0)
         elapsed += took
         if not go_on(times, elapsed):

@@ -53,7 +53,9 @@ from engine.wire.measured import Conditions
 _CONNECT, _SEND = "Connect", "Send the model"
 _MEASURE, _LAYERS = "Measure", "Time the layers"
 _LAYERS_US = 5e6
-"""Of a measurement between two timings of the layers, which are runs of their own."""
+"""Of a measurement, at least, between two timings of the layers, which are runs of their own."""
+_LAYERS_SHARE = 10
+"""So many times longer than such a timing it is measured before the next: a soak is no rest."""
 _LOOKED_AT = 20_000
 """Times of which a look has the percentiles."""
 
@@ -177,8 +179,10 @@ class _Live:
         rows: tuple[LayerTime, ...] = ()
         again = self._time_them is not None and elapsed >= self._next
         if again and self._time_them is not None:
-            self._next = elapsed + _LAYERS_US
+            begun = time.monotonic()
             rows = read_layer_times(self._time_them(), self._layers, self._told).rows
+            took = (time.monotonic() - begun) * 1e6
+            self._next = elapsed + max(_LAYERS_US, _LAYERS_SHARE * took)
         since = count - self._last[0], max(elapsed - self._last[1], 1.0)
         self._last = count, elapsed
         times = sorted(found.times[-_LOOKED_AT:])

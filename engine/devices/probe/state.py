@@ -1,11 +1,12 @@
-"""What a board does now: load of its NPU, clocks, temperatures, memory.
+"""What a board does now: load of its NPU, clocks, temperatures, power, memory.
 
 Which files to read is asked here (:func:`watch_paths`, :func:`once_paths`), and what they held is
 given to :func:`parse`; who reads them is the agent, many times a second, or :class:`StateReader`.
 
-Formats: the driver rknpu (``rknpu_debugger.c``), devfreq, cpufreq and thermal of the kernel's own
-documentation, proc_meminfo(5). Never read: the ``freq`` files of rknpu, which wake the NPU, and
-``load`` of its devfreq node, which says 100 at all times under the governor rknpu_ondemand.
+Formats: the driver rknpu (``rknpu_debugger.c``), devfreq, cpufreq, thermal, hwmon and power_supply
+of the kernel's own documentation, proc_meminfo(5). Never read: the ``freq`` files of rknpu, which
+wake the NPU, and ``load`` of its devfreq node, which says 100 at all times under the governor
+rknpu_ondemand.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from engine.devices.probe.reading import ATTRIBUTE_LIMIT, first_line, ran, read_
 from engine.devices.probe.versions import MINI_CHIPS
 from engine.devices.transport import UNREACHABLE, Transport
 from engine.facts import chip as chip_facts
-from engine.wire.board import BoardState, SystemMemory, Temperature
+from engine.wire.board import NPU_ZONES, BoardState, Power, SystemMemory, Temperature
 
 _DEBUG = "/sys/kernel/debug"
 _LOADS = (f"{_DEBUG}/rknpu/load", "/proc/rknpu/load")
 _DEVFREQ = "/sys/class/devfreq"
 _CPUFREQ = "/sys/devices/system/cpu/cpufreq"
 _THERMAL = "/sys/class/thermal"
+_TRIPS = tuple(f"{_THERMAL}/thermal_zone*/trip_point_*_{name}" for name in ("type", "temp"))
+_HWMON = "/sys/class/hwmon"
+_SUPPLY = tuple(f"/sys/class/power_supply/battery/{name}_now" for name in ("voltage", "current"))
 _MEMINFO = "/proc/meminfo"
 _MOUNTS = "/proc/mounts"
 _STATUS = "/proc/self/status"
@@ -46,6 +50,8 @@ _DDR_CLOCKS = {"pll_dpll": 2, "clk_core_ddrc_src": 2, "scmi_clk_ddr": 1}
 
 CORES = 8
 ZONES = 64
+TRIPS = 4
+SENSORS = 16
 """Bounds of what is believed; no chip has as many."""
 
 _MIN_CELSIUS, _MAX_CELSIUS = -60.0, 200.0
@@ -55,6 +61,7 @@ def watch_paths(chip: str | None) -> tuple[str, ...]:
     """What changes, for each look; ``*`` stands for any name."""
     paths = [_MEMINFO, f"{_CPUFREQ}/policy*/scaling_cur_freq", f"{_DEVFREQ}/*npu*/cur_freq"]
     paths += [f"{_DEVFREQ}/*npu*/governor", _DDR, f"{_THERMAL}/thermal_zone*/temp"]
+    paths += [f"{_HWMON}/hwmon*/power1_input", *_SUPPLY]
     if _generation(chip) != 1:
         paths += _LOADS
     if chip in MINI_CHIPS:
@@ -65,10 +72,10 @@ def watch_paths(chip: str | None) -> tuple[str, ...]:
 
 
 def once_paths(chip: str | None) -> tuple[str, ...]:
-    """What stays as it is: names of zones, what tells why something is missing, and the memory's
-    clock where only a long list of all clocks has it.
+    """What stays as it is: names and limits of zones, names of sensors, what tells why something is
+    missing, and the memory's clock where only a long list of all clocks has it.
     """
-    paths = [_MOUNTS, _STATUS, f"{_THERMAL}/thermal_zone*/type"]
+    paths = [_MOUNTS, _STATUS, f"{_THERMAL}/thermal_zone*/type", *_TRIPS, f"{_HWMON}/hwmon*/name"]
     if chip in (None, "rk3588"):
         paths.append(f"{_GENERAL}/device/uevent")
     if not any(row.ddr_adjustable for row in chip_clocks(chip or "")):
@@ -114,6 +121,7 @@ def parse(
         ),
         ("temperatures", tuple(_temperatures(values)) or None, (f"{_THERMAL}/thermal_zone*/temp",)),
         ("memory", _memory(values.get(_MEMINFO)), (_MEMINFO,)),
+        ("powers", tuple(_powers(values)) or None, (f"{_HWMON}/hwmon*/power1_input",)),
     ):
         told[name] = value
         if value is None:
@@ -244,7 +252,29 @@ def _temperatures(values: Mapping[str, str | None]) -> Iterator[Temperature]:
         match = re.match(r"\s*(-?[0-9]{1,7})\b", (values.get(f"{zone}/temp") or "")[:100])
         celsius = int(match[1]) / 1000 if match else None
         if celsius is not None and _MIN_CELSIUS <= celsius <= _MAX_CELSIUS:
-            yield Temperature(kind or f"zone {number}", celsius)
+            yield Temperature(kind or f"zone {number}", celsius, _throttled(values, zone))
+
+
+def _throttled(values: Mapping[str, str | None], zone: str) -> float | None:
+    """The highest passive trip point: what the kernel throttles for, ``target`` of device trees."""
+    trips = [f"{zone}/trip_point_{number}" for number in range(TRIPS)]
+    passive = (trip for trip in trips if first_line(values.get(f"{trip}_type")) == "passive")
+    limits = (_number(values.get(f"{trip}_temp"), 1) for trip in passive)
+    known = [limit / 1000 for limit in limits if limit and limit <= _MAX_CELSIUS * 1000]
+    return max(known, default=None)
+
+
+def _powers(values: Mapping[str, str | None]) -> Iterator[Power]:
+    """Of sensors of hwmon in µW, and of a battery in µV and µA, which are negative in some."""
+    for number in range(SENSORS):
+        node = f"{_HWMON}/hwmon{number}"
+        micro = _number(values.get(f"{node}/power1_input"), 1)
+        if micro is not None:
+            name = sanitize(first_line(values.get(f"{node}/name")), 40)
+            yield Power(name or f"hwmon{number}", micro / 1e6)
+    volts, amps = (_number((values.get(path) or "").lstrip("-"), 1) for path in _SUPPLY)
+    if volts is not None and amps is not None:
+        yield Power("battery", volts * amps / 1e12)
 
 
 def _memory(text: str | None) -> SystemMemory | None:
@@ -304,7 +334,14 @@ class StateReader:
         self._paths = [p for pattern in watch_paths(chip) for p in _expanded(pattern, names)]
         self._values: dict[str, str | None] = {}
         self._reasons: dict[str, str] = {}
-        self._read([path for pattern in once_paths(chip) for path in _expanded(pattern, names)])
+        once = [path for pattern in once_paths(chip) for path in _expanded(pattern, names)]
+        self._read(path for path in once if "*" not in path)
+        trips = (path for path in once if "*" in path and self._npu_zone(path.rpartition("/")[0]))
+        self._read([trip.replace("*", str(n)) for trip in trips for n in range(TRIPS)])
+
+    def _npu_zone(self, zone: str) -> bool:
+        """Whether a zone's limits are worth a file each over the transport."""
+        return first_line(self._values.get(f"{zone}/type")).replace("_", "-") in NPU_ZONES
 
     def look(self) -> BoardState:
         """What the board does now.
@@ -341,10 +378,11 @@ class StateReader:
 
 def _names(transport: Transport) -> frozenset[str]:
     """Zones, policies and NPU nodes that the board has, spelt by us and not by the board."""
-    done = ran(transport, ["ls", _THERMAL, _CPUFREQ, _DEVFREQ])
+    done = ran(transport, ["ls", _THERMAL, _CPUFREQ, _DEVFREQ, _HWMON])
     listed = done.text.split()[:1000] if done else []
     known = {f"thermal_zone{number}" for number in range(ZONES)}
     known |= {f"policy{number}" for number in range(CORES)}
+    known |= {f"hwmon{number}" for number in range(SENSORS)}
     known |= {row.npu_node for row in chip_clocks() if not row.npu_node.startswith("/")}
     present = known.intersection(listed)
     # a board that lists nothing may still give them
@@ -358,5 +396,5 @@ def _expanded(pattern: str, names: frozenset[str]) -> list[str]:
     folder, _, rest = pattern.partition("*")
     parent, _, prefix = folder.rpartition("/")
     tail = rest[rest.index("/") :]
-    kind = {"thermal_zone": "thermal_zone", "policy": "policy", "": ".npu"}[prefix]
+    kind = prefix or ".npu"
     return [f"{parent}/{name}{tail}" for name in sorted(names) if kind in name]

@@ -14,6 +14,7 @@ BOARDS = 64
 
 _NOTES = 10
 _CORES = 64
+_SENSORS = 16
 
 
 class _Sums:
@@ -48,6 +49,7 @@ class _BoardSums:
         self.notes: list[str] = []
         self._load: list[_Sums] = []
         self._clock, self._celsius, self._memory = _Sums(), _Sums(), _Sums()
+        self._power: dict[str, _Sums] = {}
 
     def add(self, state: BoardState | None) -> None:
         if state is None:
@@ -60,6 +62,8 @@ class _BoardSums:
             sums.add(percent)
         self._clock.add(state.npu_clock)
         self._celsius.add(state.npu_celsius)
+        for power in (state.powers or ())[:_SENSORS]:
+            self._power.setdefault(power.sensor, _Sums()).add(power.watts)
         memory = state.memory
         if memory is not None and memory.total is not None and memory.available is not None:
             self._memory.add(memory.total - memory.available)
@@ -74,6 +78,7 @@ class _BoardSums:
             npu_clock=self._clock.span(),
             celsius=self._celsius.span(),
             memory_used=self._memory.span(),
+            power={name: span for name, sums in self._power.items() if (span := sums.span())},
             notes=tuple(self.notes),
         )
 

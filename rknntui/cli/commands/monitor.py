@@ -9,7 +9,7 @@ import click
 from engine import Event, LogLine, human_bytes, sanitize
 from engine.wire.board_tables import WATCHED, watched_rows
 from engine.wire.codec import encode
-from engine.wire.formats import CELSIUS, CLOCK, DURATION, SECONDS
+from engine.wire.formats import CELSIUS, CLOCK, DURATION, ELAPSED, WATTS
 from engine.wire.monitor import (
     BOARD,
     MONITOR_REPLAY,
@@ -116,7 +116,7 @@ class _View:
         if self._object("sample", encode(sample), **label):
             return
         if self._live is None:
-            line = f"{_name(sample.device, facts)}  {SECONDS.text(sample.at)} s  {_told(sample)}"
+            line = f"{_name(sample.device, facts)}  {ELAPSED.text(sample.at)}  {_told(sample)}"
             self._go_on(emit(None, line, as_json=False))
         else:
             lost = sample.device in self._lost
@@ -162,7 +162,8 @@ def _told(sample: BoardSample) -> str:
     used = "-"
     if memory is not None and memory.total is not None and memory.available is not None:
         used = human_bytes(memory.total - memory.available)
-    return f"NPU {load} %  {CLOCK.show(clock)}  {CELSIUS.show(celsius)}  {used}"
+    powers = "".join(f"  {WATTS.text(power.watts)}" for power in state.powers or ())
+    return f"NPU {load} %  {CLOCK.show(clock)}  {CELSIUS.show(celsius)}  {used}{powers}"
 
 
 def _summary(summary: Monitored) -> list[str]:

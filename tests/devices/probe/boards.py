@@ -179,6 +179,13 @@ def rk3588(
     ):
         all_files[f"{zone}{number}/type"] = f"{kind}\n".encode()
         all_files[f"{zone}{number}/temp"] = f"{temp}\n".encode()
+    for trip, (kind, temp) in enumerate(
+        [("passive", 75000), ("passive", 95000), ("critical", 115000)]
+    ):
+        all_files[f"{zone}0/trip_point_{trip}_type"] = f"{kind}\n".encode()
+        all_files[f"{zone}0/trip_point_{trip}_temp"] = f"{temp}\n".encode()
+    all_files["/sys/class/hwmon/hwmon2/name"] = b"ina226\n"
+    all_files["/sys/class/hwmon/hwmon2/power1_input"] = b"5120000\n"
     all_programs: dict[str, Answer] = {
         "uname -m": b"aarch64\n",
         "uname -r": b"5.10.160\n",

@@ -7,7 +7,7 @@ import pytest
 from engine.base.errors import DeviceTimeoutError
 from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
 from engine.facts import chips
-from engine.wire.board import Temperature
+from engine.wire.board import Power, Temperature
 from tests.devices.probe.boards import Board, rk1808, rk3588
 
 LOAD = "/sys/kernel/debug/rknpu/load"
@@ -165,10 +165,25 @@ def test_memory_of_new_and_old_kernels() -> None:
     assert (old.available, old.cma_total) == (300 << 10, None)
 
 
+def test_limits_and_power_of_nonsense() -> None:
+    zone, supply = "/sys/class/thermal/thermal_zone", "/sys/class/power_supply/battery"
+    values = {f"{zone}0/type": "npu-thermal", f"{zone}0/temp": "40000"}
+    for trip, limit in enumerate(("900000", "-5", "x", "90000")):
+        values[f"{zone}0/trip_point_{trip}_type"] = "passive\n"
+        values[f"{zone}0/trip_point_{trip}_temp"] = limit
+    assert parse(values).hot == (90.0, "trip point of npu-thermal")
+    values[f"{zone}0/trip_point_3_type"] = "hot\x1b[2J"
+    assert parse(values).hot == (85.0, "documented")
+    power = {f"{supply}/voltage_now": "3800000\n", f"{supply}/current_now": "-500000\n"}
+    assert parse(power).powers == (Power("battery", 1.9),)
+    power["/sys/class/hwmon/hwmon3/power1_input"] = "-3"
+    assert parse(power).powers == (Power("battery", 1.9),)
+
+
 def test_everything_that_is_missing_has_a_reason() -> None:
     state = parse({}, "rk3588")
     attributes = {"npu_load", "npu_clock", "npu_governor", "ddr_clock", "cpu_clocks"}
-    assert {name for name, _ in state.missing} == attributes | {"temperatures", "memory"}
+    assert {name for name, _ in state.missing} == attributes | {"temperatures", "memory", "powers"}
     assert all(why for _, why in state.missing)
     full = read_state(rk3588(), "rk3588")
     assert full.missing == ()
@@ -180,11 +195,14 @@ def test_a_board_is_read_without_an_agent() -> None:
     assert state.npu_load == (63.0, 65.0, 64.0)
     assert state.npu_clock == 1_000_000_000
     assert state.npu_celsius == 40.692
+    assert state.hot == (95.0, "trip point of soc-thermal"), "the NPU's own zone has none"
+    assert state.powers == (Power("ina226", 5.12),)
     assert state.memory is not None
     assert state.memory.cma_free == 8192 << 10
     old = read_state(rk1808(), "rk1808")
     assert old.npu_clock == 792_000_000
     assert old.npu_celsius == 51.0
+    assert old.hot == (85.0, "documented")
 
 
 def test_a_file_that_is_closed_is_for_root_only() -> None:

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import JobCancelledError
-from engine.base.events import CallbackReporter, Event
+from engine.base.events import CallbackReporter, Event, NullReporter
 from engine.devices.board.layout import find_folder
+from engine.devices.measure import performance
+from engine.devices.measure.benchmark import Cell, CellTimes
 from engine.devices.measure.history import list_runs
+from engine.devices.measure.layer_times import LayerTimes
 from engine.devices.measure.performance import measure_performance
 from engine.devices.model_source import ModelSource
-from engine.wire.devices import PERF_LOOK, PerfLook, PerfParams
+from engine.wire.devices import PERF_LOOK, BoardAnswer, PerfLook, PerfParams
 from rknntui_emulator.runtime.answers import input_digest
 from tests.devices.known_model import SCORES, answers
 from tests.devices.run.conftest import MakeBoard
@@ -67,3 +70,20 @@ def test_a_measurement_tells_while_it_goes_on_and_keeps_what_it_had(
     (kept,) = list_runs()
     assert (kept.points, kept.label) == (1, "emulated")
     assert find_folder(board).runs() == ()
+
+
+def test_a_soak_times_the_layers_a_tenth_of_its_time(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(performance, "read_layer_times", lambda *_: LayerTimes())
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr(performance.time, "monotonic", lambda: next(clock))
+    head = BoardAnswer(label="emulated", device="local", chip="rk3588", runtime="2")
+    live = performance._Live(lambda: "", head, ModelSource(model), NullReporter())
+    cell = Cell("auto", 1, 1)
+    at = [
+        second
+        for second in range(1, 60)
+        if live.tell(cell, CellTimes([1.0] * second, elapsed=second * 1e6))
+    ]
+    assert at == [1, 21, 41], "two seconds each: not every five"

@@ -21,7 +21,8 @@ from engine.devices.transport import Transport
 from engine.devices.watch import board_watch
 from engine.devices.watch.sums import WatchSums
 from engine.devices.watch.watch import Mailbox, watch_boards
-from engine.wire.board import BoardFacts, BoardState, SystemMemory, Temperature
+from engine.wire.board import BoardFacts, BoardState, Power, SystemMemory, Temperature
+from engine.wire.board_tables import watched_rows
 from engine.wire.monitor import BoardNote, BoardSample, Monitored, Span, WatchParams
 from tests.devices.fake_board import FakeBoard
 from tests.devices.probe.boards import Board, rk1808, rk3588
@@ -280,7 +281,8 @@ def test_sums() -> None:
     memory = SystemMemory(total=1000, available=400)
     for load, clock in ((10.0, 100), (30.0, 300)):
         zones = (Temperature("npu-thermal", load),)
-        state = BoardState((load, 5.0), clock, temperatures=zones, memory=memory)
+        powers = (Power("ina226", load / 10),)
+        state = BoardState((load, 5.0), clock, temperatures=zones, memory=memory, powers=powers)
         sums.add(BoardSample("adb:x", 1.0, state))
     sums.add(BoardSample("adb:x", 2.0, BoardState(memory=SystemMemory(total=1000))))
     sums.add(BoardSample("adb:x", 2.0, None, "gone"))
@@ -290,6 +292,10 @@ def test_sums() -> None:
     assert found.npu_clock == Span(100, 200, 300)
     assert found.celsius == Span(10.0, 20.0, 30.0)
     assert found.memory_used == Span(600, 600, 600)
+    assert found.power == {"ina226": Span(1.0, 2.0, 3.0)}
+    assert {"part": "power, ina226, W", "minimum": 1.0, "mean": 2.0, "maximum": 3.0} in [
+        *watched_rows(found)
+    ]
     for number in range(63):
         sums.add(BoardFacts(f"adb:{number}", "measured"))
     with pytest.raises(UsageError, match="64 boards"):
