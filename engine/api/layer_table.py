@@ -13,7 +13,7 @@ from engine.base.errors import UsageError
 from engine.wire.build import Analysis
 from engine.wire.compile import CompiledModels
 from engine.wire.cost import Estimates
-from engine.wire.layers import LAYERS, LayerFigures, by_layer, layer_rows
+from engine.wire.layers import LAYERS, LayerFigures, by_layer, layer_rows, most_worth
 
 if TYPE_CHECKING:
     import pandas
@@ -28,6 +28,14 @@ class LayerTable:
     """
 
     rows: tuple[LayerFigures, ...]
+
+    def most_worth(self) -> LayerTable:
+        """The same layers, first those that are most worth promoting.
+
+        What gains most at the outputs for the time that it adds comes first, where gains are known
+        (those of a proposal); else what has the lowest SQNR.
+        """
+        return LayerTable(most_worth(self.rows)[0])
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Column -> its values in the order of the rows, None where a row has none.

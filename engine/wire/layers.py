@@ -413,6 +413,32 @@ def _figures() -> tuple[Column, ...]:
 
 LAYERS = Table("layers", "A layer, and what is known of it.", (*_WHAT, *_figures(), *_MORE))
 """Every column. A view has some of them."""
+_FREE_MS = 0.0005
+"""Time below which a promotion counts as free: half a microsecond is below what estimates tell."""
+
+
+def most_worth(rows: Sequence[LayerFigures]) -> tuple[tuple[LayerFigures, ...], str]:
+    """The layers, first those that are most worth a look, and in words what they are ordered by.
+
+    Once gains are known, what gains most at the outputs for the time that it adds comes first;
+    before, what has the lowest cumulative SQNR.
+    """
+    sqnr, added = LAYERS.column("sqnr"), LAYERS.column("promote_ms")
+
+    def low(row: LayerFigures) -> tuple[float, int]:
+        return no_noise(sqnr.of(row)), row.number
+
+    def worth(row: LayerFigures) -> tuple[float, float, int]:
+        if row.proposed is None:
+            return 1.0, *low(row)
+        return -no_noise(row.proposed.gain_db) / max(added.of(row) or 0.0, _FREE_MS), *low(row)
+
+    if any(row.proposed is not None for row in rows):
+        timed = any(added.of(row) is not None for row in rows)
+        return tuple(sorted(rows, key=worth)), "by gain per ms" if timed else "by gain"
+    if any(row.choice is not None or row.error is not None for row in rows):
+        return tuple(sorted(rows, key=low)), "by SQNR, worst first"
+    return tuple(rows), ""
 
 
 def _view(name: str, title: str, columns: str, part: str = "") -> Table:

@@ -215,6 +215,20 @@ class LayerSpread:
     cosine: float | None
     channels: tuple[float, ...] = ()
 
+    @property
+    def reach(self) -> tuple[float, float] | None:
+        """From where to where the integers reach, over all channels; None where they have none."""
+        quant = self.quant
+        lows = [low for low in (quant and quant.minimum) or () if low is not None]
+        highs = [high for high in (quant and quant.maximum) or () if high is not None]
+        return (min(lows), max(highs)) if lows and highs else None
+
+    @property
+    def clipped(self) -> float | None:
+        """Share of the float values that the integers cannot hold (0..1); None in float."""
+        lost = self.saturation
+        return None if lost is None else lost.low + lost.high
+
 
 @record
 class RangeRow:

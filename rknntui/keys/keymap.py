@@ -121,14 +121,18 @@ def conflicts(registry: Iterable[Action], keys: dict[str, str]) -> list[str]:
     """Actions that would answer to the same key at the same place."""
     from textual.keys import _character_to_key
 
-    places: dict[tuple[str, str], str] = {}
+    places: dict[tuple[str, str], list[Action]] = {}
     conflicts_found: list[str] = []
     for action in registry:
         own = keys[action.id].split(",") if action.id in keys else action.keys
         place = "" if action.noun in EVERYWHERE else action.noun
         for typed in own:
             key = _character_to_key(typed) if len(typed) == 1 else typed
-            other = places.setdefault((place, key), action.id)
-            if other != action.id:
-                conflicts_found.append(f"{key} means both {other} and {action.id}.")
+            others = places.setdefault((place, key), [])
+            conflicts_found += [
+                f"{key} means both {other.id} and {action.id}."
+                for other in others  # those of different views do not meet
+                if not (action.views and other.views) or set(action.views) & set(other.views)
+            ]
+            others.append(action)
     return conflicts_found

@@ -51,18 +51,26 @@ _FINITE_TOP = 0.75
 
 @dataclass(frozen=True)
 class Series:
-    """A value for every step, with a title that says what the last or the marked one is."""
+    """A value for every step, with a title that says what the last or the marked one is.
+
+    Attributes:
+        values: None where a step has none, infinite where there is no noise.
+        worst: of neighbours that share a cell, the one that is drawn.
+        least: what has no height; None: a little below the lowest value.
+    """
 
     title: str
-    values: tuple[float, ...]
+    values: tuple[float | None, ...]
     style: str = "accent"
+    worst: Callable[[Sequence[float]], float] = max
+    least: float | None = None
 
 
 class CurveChart(Chart):
-    """Bars from the lowest to the highest value of each series; a mark under the chosen step.
+    """Bars for the values of each series; ``▲`` stands under the chosen step.
 
-    Blocks and words only: readable in 16 colours and without any. More steps than columns are
-    drawn from the first one that fits to the last.
+    Blocks and words only: readable in 16 colours and without any. Where there are more steps than
+    columns, neighbours share one.
     """
 
     DEFAULT_CSS = """
@@ -71,9 +79,7 @@ class CurveChart(Chart):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self._series: tuple[Series, ...] = ()
-        self._marked: int | None = None
-        self._said = ""
+        self._shown: tuple[Sequence[Series], int | None, str] = ((), None, "")
 
     def show(self, series: Sequence[Series], marked: int | None = None, said: str = "") -> None:
         """Draw series of one length; ``said`` stands there where there is none.
@@ -83,44 +89,48 @@ class CurveChart(Chart):
             marked: index of the step that is pointed at.
             said: shown without series.
         """
-        self._series, self._marked, self._said = tuple(series), marked, said
-        self.redraw()
+        if (shown := (series, marked, said)) != self._shown:
+            self._shown = shown
+            self.redraw()
 
     def _draw(self, width: int, height: int) -> list[Line]:
-        if not self._series or width < 12:
-            return [[(f" {self._said}", "dim")]]
-        count = max(len(s.values) for s in self._series)
-        room = width - 2
-        step = max(1, min(_WIDEST, room // max(1, count)))
-        first = max(0, count - room // step)
-        rows = max(1, (height - 1) // len(self._series) - 1)
+        series, marked, said = self._shown
+        if not series or width < 12:
+            return [[(f" {said}", "dim")]]
+        count, room = max(len(band.values) for band in series), width - 2
+        per = -(-count // room)  # steps of a cell
+        wide = max(1, min(_WIDEST, room // count))  # cells of a step
+        rows = max(1, (height - 1) // len(series) - 1)
         lines: list[Line] = []
-        for series in self._series[: max(1, (height - 1) // 2)]:
-            lines.append([(f" {fit(series.title, room).rstrip()}", "head")])
-            drawn = bars(_raised(series.values[first:]), rows, 1.0)
-            lines += [[(" ", ""), (_widened(line, step), series.style)] for line in drawn]
-        lines.append([(f" {self._axis(first, count, step, room)}", "dim")])
-        return lines[:height]
-
-    def _axis(self, first: int, count: int, step: int, room: int) -> str:
-        marked = self._marked
-        rule = ["─"] * min(room, (count - first) * step)
-        if marked is not None and first <= marked < count:
-            rule[(marked - first) * step] = "▲"
-        return "".join(rule)
+        for band in series[: max(1, (height - 1) // 2)]:
+            lines.append([(f" {fit(band.title, room).rstrip()}", "head")])
+            drawn = bars(_raised(band, per), rows, 1.0)
+            lines += [[(" ", ""), (_widened(line, wide), band.style)] for line in drawn]
+        rule = ["─"] * (-(-count // per) * wide)
+        if marked is not None and marked < count:
+            rule[marked // per * wide] = "▲"
+        return [*lines, [(" " + "".join(rule), "dim")]][:height]
 
 
-def _raised(values: Sequence[float]) -> list[float]:
-    """Values from 0.1 (the lowest, which must be seen too) to 1; equal ones stand half high.
+def _raised(series: Series, per: int) -> list[float]:
+    """A height for every ``per`` steps, to 1; equal ones stand half high, unknown ones have none.
 
-    Infinite ones reach the top, and stand out above the highest of the others.
+    The lowest, which must be seen too, is 0.1 high where nothing else is at 0. Infinite ones reach
+    the top, and stand out above the highest of the others.
     """
-    finite = [value for value in values if value < math.inf]
+    finite = [value for value in series.values if value is not None and value < math.inf]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
-    top = 1.0 if len(finite) == len(values) else _FINITE_TOP
-    if high <= low:
-        return [0.5 if value < math.inf else 1.0 for value in values]
-    return [min(1.0, 0.1 + (top - 0.1) * (value - low) / (high - low)) for value in values]
+    top = 1.0 if math.inf not in series.values else _FINITE_TOP
+    bottom, low = (0.1, low) if series.least is None else (0.0, series.least)
+
+    def raised(value: float) -> float:
+        if value == math.inf:
+            return 1.0
+        return 0.5 if high <= low else bottom + (top - bottom) * (value - low) / (high - low)
+
+    steps = (series.values[at : at + per] for at in range(0, len(series.values), per))
+    known = ([value for value in group if value is not None] for group in steps)
+    return [raised(series.worst(group)) if group else 0.0 for group in known]
 
 
 def _widened(line: str, step: int) -> str:
@@ -184,10 +194,7 @@ def bars(values: Sequence[float], height: int, top: float) -> list[str]:
 
 
 class HistogramChart(Chart):
-    """One or two histograms, one above the other on one axis, with marks below it.
-
-    The square root of the counts is drawn: tails, where ranges clip, would else be invisible.
-    """
+    """:func:`histogram_lines` in the whole of a pane."""
 
     DEFAULT_CSS = """
     HistogramChart { height: 1fr; min-height: 4; }
@@ -195,9 +202,7 @@ class HistogramChart(Chart):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self._histograms: tuple[Histogram, ...] = ()
-        self._range: tuple[float, float] | None = None
-        self._said = ""
+        self._shown: tuple[Sequence[Histogram], tuple[float, float] | None, str] = ((), None, "")
 
     def show(
         self,
@@ -205,45 +210,52 @@ class HistogramChart(Chart):
         used: tuple[float, float] | None = None,
         said: str = "",
     ) -> None:
-        """Draw histograms; ``used`` is the range of the quantized values, marked by brackets."""
-        self._histograms, self._range, self._said = tuple(histograms), used, said
+        """Draw histograms; ``said`` stands there where there is none."""
+        self._shown = histograms, used, said
         self.redraw()
 
     def _draw(self, width: int, height: int) -> list[Line]:
-        if not self._histograms or width < 8:
-            return [[(f" {self._said}", "dim")]]
-        low = min(h.low for h in self._histograms)
-        high = max(h.high for h in self._histograms)
-        if self._range is not None:
-            low, high = min(low, self._range[0]), max(high, self._range[1])
-        room = width - 2
-        rows = max(1, (height - 2) // len(self._histograms) - 1)
-        lines: list[Line] = []
-        for histogram in self._histograms:
-            values = [v**0.5 for v in rebinned(histogram, low, high, room)]
-            lines.append([(f" {histogram.title}", "head")])
-            drawn = bars(values, rows, max(values, default=0.0))
-            lines += [[(" ", ""), (text, histogram.style)] for text in drawn]
-        lines += self._axis(low, high, room)
-        return lines[:height] if height < len(lines) else lines
+        histograms, used, said = self._shown
+        if not histograms or width < 8:
+            return [[(f" {said}", "dim")]]
+        return histogram_lines(histograms, width, height, used)
 
-    def _axis(self, low: float, high: float, room: int) -> list[Line]:
-        rule = ["─"] * room
-        span = high - low
 
-        def at(value: float) -> int:
-            return max(0, min(room - 1, int((value - low) / span * (room - 1)))) if span > 0 else 0
+def histogram_lines(
+    histograms: Sequence[Histogram],
+    width: int,
+    height: int,
+    used: tuple[float, float] | None = None,
+) -> list[Line]:
+    """Histograms, one above the other on one axis, with marks below it.
 
-        if low < 0 < high:
-            rule[at(0.0)] = "┼"
-        if self._range is not None:
-            rule[at(self._range[0])] = "├"
-            rule[at(self._range[1])] = "┤"
-        left, right = FIGURE.text(low), FIGURE.text(high)
-        between = "├ ┤ integer range" if self._range is not None else ""
-        middle = between.center(max(0, room - len(left) - len(right)))
-        labels = (left + middle + right)[:room]
-        return [[(" " + "".join(rule), "dim")], [(" " + labels, "dim")]]
+    The square root of the counts is drawn: tails, where ranges clip, would else be invisible.
+
+    Args:
+        histograms: from the top.
+        width, height: in cells.
+        used: the range of the quantized values, marked by brackets.
+    """
+    ends = [*used] if used is not None else []
+    low = min(*(h.low for h in histograms), *ends, math.inf)
+    high = max(*(h.high for h in histograms), *ends, -math.inf)
+    room = width - 2
+    rows = max(1, (height - 2) // len(histograms) - 1)
+    lines: list[Line] = []
+    for histogram in histograms:
+        values = [v**0.5 for v in rebinned(histogram, low, high, room)]
+        lines.append([(f" {histogram.title}", "head")])
+        drawn = bars(values, rows, max(values, default=0.0))
+        lines += [[(" ", ""), (text, histogram.style)] for text in drawn]
+    rule = ["─"] * room
+    marks = [(0.0, "┼")] if low < 0 < high else []
+    for value, sign in (*marks, *zip(ends, "├┤", strict=False)):
+        share = (value - low) / (high - low) if high > low else 0.0
+        rule[max(0, min(room - 1, int(share * (room - 1))))] = sign
+    left, right = FIGURE.text(low), FIGURE.text(high)
+    between = "├ ┤ integer range" if ends else ""
+    labels = (left + between.center(max(0, room - len(left) - len(right))) + right)[:room]
+    return [*lines, [(" " + "".join(rule), "dim")], [(" " + labels, "dim")]][:height]
 
 
 # Points between two axes.

@@ -109,6 +109,13 @@ def test_columns_have_plain_numbers_and_none_where_nothing_is_known() -> None:
     assert "output_impact" not in columns, "nobody measured it"
 
 
+def test_the_layers_most_worth_a_look_come_first() -> None:
+    costs = estimate(cost("a"), cost("b"))
+    assert [row.id for row in engine.layer_table(costs).most_worth().rows] == ["a", "b"]
+    errors = Analysis(1, "", (error("a", None), error("b", 30.0)), ())
+    assert [row.id for row in engine.layer_table(errors).most_worth().rows] == ["b", "a"]
+
+
 def test_the_compiler_stands_beside_the_plan() -> None:
     row = CompiledLayer(
         name="Conv:a", op="ConvRelu", id="a", target="CPU", total_cycles=33,

@@ -10,13 +10,14 @@ import pytest
 from engine.wire.accuracy import RoundedLayer, RoundingSensitivity
 from engine.wire.layers import COMPARE, layer_rows, layers_of
 from engine.wire.model import LayerSpread, Saturation, TensorRange
+from rknntui.app import Workbench
 from rknntui.links import GoToLayer
 from rknntui.screens.bench.words import compared_lines
-from rknntui.screens.layers.curve import CURVES, NetworkCurve
+from rknntui.screens.layers.curve import network_series
 from rknntui.screens.layers.detail import LayerDetail
-from rknntui.widgets.charts import Histogram, bars, rebinned
+from rknntui.widgets.charts import CurveChart, Histogram, bars, rebinned
 from tests.tui.board_answers import comparison
-from tests.tui.conftest import screen_text, until
+from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import press_text, write_recipe
 from tests.tui.test_layers import layers_of_build, row
 from tests.tui.test_parts import Alone
@@ -51,6 +52,7 @@ async def test_columns_are_filled_and_the_detail_follows_the_cursor(
         assert workspace.chosen == here
         await pilot.press("v")
         await until(pilot, lambda: "not run on a board yet" in screen_text(app), "no board")
+        assert "r Bench" in screen_text(app)
 
         await pilot.press("V", "V", "V", "slash")
         await press_text(pilot, "gemm")
@@ -80,6 +82,22 @@ async def test_columns_are_filled_and_the_detail_follows_the_cursor(
         assert workspace.view == "Cost"
 
 
+@pytest.mark.usefixtures("no_engine")
+@pytest.mark.parametrize("size", [(80, 24), (149, 40), (150, 24), (200, 60)])
+async def test_the_size_of_the_screen_alone_decides_where_the_detail_stands(size) -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        await pilot.press("3")
+        await settle(pilot)
+        detail = app.workspace.detail
+        for rows in ((), layers_of("choice", [row("t", "int8")])):
+            app.session.layers.fill("choice", rows)
+            await settle(pilot)
+            assert (detail.region.x > 0) == (size[0] >= 150)
+            assert detail.chart.display == (size[1] > 31)
+
+
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_snapshots_are_written_to_a_folder(
@@ -102,9 +120,9 @@ async def test_the_detail_asks_once_and_draws_what_it_gets() -> None:
     (figures,) = layers_of("choice", [row("t", "int8", "float16")])
     record = {"unmet": "why not", "built_range": None}
     async with app.run_test(size=(80, 24)) as pilot:
-        pane.show_layer(figures, record)
-        pane.read()
-        await pilot.pause()
+        pane.show_layer(figures, record, read=True)
+        pane.show_layer(figures, record, read=True)
+        await until(pilot, lambda: app.heard(LayerDetail.Wanted), "it rests there")
         assert [m.tensor for m in app.heard(LayerDetail.Wanted)] == ["t_out"]
         spread = replace(spread_of(1.0), tensor="t_out", channels=(1.0, 0.01, 0.9))
         spread = replace(spread, saturation=Saturation(0.1, 0.2))
@@ -114,9 +132,12 @@ async def test_the_detail_asks_once_and_draws_what_it_gets() -> None:
         assert "1 of 3 channels use less than" in " ".join(pane.text().split())
         assert "! 30.00 % of its values are clipped" in pane.text()
         assert "✗ not applied: why not" in pane.text()
-        pane.read()
+        rest = pane._rest
+        pane.show_layer(figures, record, read=True)
+        assert pane._rest is rest, "it is not asked for again"
+        pane.take(replace(spread, quant=TensorRange("float16", (1.0,), (0,), None, None, None)))
         await pilot.pause()
-        assert len(app.heard(LayerDetail.Wanted)) == 1
+        assert "float16, no scale" in " ".join(pane.text().split())
         pane.forget()
         pane.failed("t_out", ValueError("no such layer"))
         await pilot.pause()
@@ -127,12 +148,11 @@ def test_a_curve_marks_the_layer_under_the_cursor() -> None:
     rows = layers_of(
         "choice", [replace(row(n, "int8"), sqnr_db=20.0 + n_) for n_, n in enumerate("abcd")]
     )
-    curve = NetworkCurve(id="curve")
-    curve.bands = CURVES["SQNR along the network"]
-    curve._rows, curve._at = rows, 2
+    curve = CurveChart()
+    curve._shown = network_series("SQNR", rows, "c")
     lines = ["".join(text for text, _ in line) for line in curve._draw(80, 6)]
     assert lines[0].strip() == "SQNR dB, cumulative (simulated) · 20.00 to 23.00 · here 22.00"
-    assert lines[-1].index("▲") == 1 + 2 * 8
+    assert lines[-1].index("▲") == 1 + 2 * 6
     assert not any("isolated" in line for line in lines), "nothing is known of it"
 
 

@@ -30,7 +30,7 @@ from engine.wire.hybrid import (
     Table,
 )
 from engine.wire.layers import by_layer as by_id
-from engine.wire.layers import layers_of
+from engine.wire.layers import layers_of, most_worth
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command, job_flags
 from rknntui.screens.layers.edits import LayerChoice, LiveEffect
@@ -38,7 +38,6 @@ from rknntui.screens.layers.search import FIRST, _gained, checked_search
 from rknntui.screens.layers.words import (
     edit_values,
     facts,
-    ordered,
     output_lines,
     promoted_text,
     time_text,
@@ -181,8 +180,8 @@ def test_a_record_says_what_became_of_what_was_asked() -> None:
 
 def test_layers_are_ordered_by_gain_for_their_time_once_gains_are_known() -> None:
     rows = layers_of("choice", [replace(A, sqnr_db=25.0), B, FLOAT])
-    assert [row.id for row in ordered(rows)[0]] == ["a", "b", "f"]
-    assert ordered(rows)[1] == "by SQNR, worst first"
+    assert [row.id for row in most_worth(rows)[0]] == ["a", "b", "f"]
+    assert most_worth(rows)[1] == "by SQNR, worst first"
 
     def gain(row: LayerRow, gain_db: float, ms: float) -> Ranked:
         return Ranked(
@@ -191,7 +190,7 @@ def test_layers_are_ordered_by_gain_for_their_time_once_gains_are_known() -> Non
         )  # fmt: skip
 
     known = layers_of("proposed", [gain(A, 2.0, 2.0), gain(B, 1.0, 0.1)])
-    layers, words = ordered(by_id(rows, known))
+    layers, words = most_worth(by_id(rows, known))
     assert [row.id for row in layers] == ["b", "a", "f"], "b gains less, for far less time"
     assert words == "by gain per ms"
 
@@ -203,14 +202,12 @@ def test_what_is_promoted_is_counted_with_what_goes_along() -> None:
 
 def test_outputs_show_before_after_and_gain() -> None:
     outputs = [OutputFigure(f"out{n}", 20.0 + n) for n in range(6)]
-    effect = {
-        "out0": EffectOutput("out0", 22.5, 20.0),
-        "out1": EffectOutput("out1", None, 21.0),
-    }
+    figures = (EffectOutput("out0", 22.5, 20.0), EffectOutput("out1", None, 20.5))
+    effect = Effect(figures, (), 0.1, 32, "", "simulated")
     lines = ["".join(text for text, _ in line) for line in output_lines(outputs, effect, 76)]
     assert len(lines) == 4
     assert "20.00 dB → 22.50 dB  +2.50" in lines[0]
-    assert "→ equal  +inf" in lines[1]
+    assert "out1       21.00 dB · over 32 samples 20.50 dB → equal  +inf" in lines[1], "as the tab"
     assert lines[3].endswith("and 2 more outputs")
 
 
@@ -229,10 +226,14 @@ def test_a_curve_grows_from_the_left_and_keeps_its_last_steps_in_view() -> None:
 
 @pytest.mark.parametrize("state", ["", "simulated over 32 samples in 238 ms"])
 def test_the_line_on_top_is_never_cut(state: str) -> None:
-    edits = SimpleNamespace(layers={"a": "int16"}, rows=[1] * 112, ranges={"a": (0, 1)})
-    effect = SimpleNamespace(not_applied={"a": "why not"}, state=state, times=(4.5, 4.6))
+    edits = SimpleNamespace(layers={"a": "int16"}, ranges={"a": (0, 1)})
+    effect = SimpleNamespace(
+        not_applied={"a": "why not"},
+        state=state,
+        now=Effect((), (), 1.0, 32, "", "simulated", 4.6, 4.5),
+    )
     table = Table((), (), "32 of 100 calibration samples", chip="rk3588", time_ms=4.5)
-    layers = SimpleNamespace(table=table, marked={"b"})
+    layers = SimpleNamespace(table=table, marked={"b"}, rows=[1] * 112)
     told = facts(edits, effect, SimpleNamespace(layers=layers, stale=True))
     for width, kept in ((78, 3), (118, 4), (198, 6)):
         line = fit_facts(told, width)
@@ -290,20 +291,20 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
     honoured = (RequestCheck("b", "dtype", "int16", "int8", ok=False, why="why not"),)
     answer = Effect((EffectOutput("o", 2.0, 1.0),), honoured, 0.25, 1, "one", "simulated")
     effect.ended(JobEnded("job2", "hybrid.effect", "done", answer))
-    assert effect.state == "simulated over 1 sample in 250 ms"
-    assert effect.outputs["o"].sqnr_db == 2.0
+    assert effect.state == "simulated over 1 sample in 0.25 s"
+    assert effect.now.outputs[0].sqnr_db == 2.0
     assert (effect.got, effect.not_applied) == ({"b": "int8"}, {"b": "why not"})
     await asyncio.sleep(0.05)
     assert rounding == [False, False, True], "what takes longer comes behind"
     moved = [RoundedOutput("o", value, 1.0, None, 0.1, 0.5) for value in (23.0, 29.0)]
     both = replace(answer, outputs=(EffectOutput("o", 2.0, 1.0, moved[1], moved[0]),))
     effect.ended(JobEnded("job3", "hybrid.effect", "done", both))
-    (line,) = output_lines((OutputFigure("o", 1.0),), effect.outputs, 80)
+    (line,) = output_lines((OutputFigure("o", 1.0),), effect.now, 80)
     assert "other roundings 23.0 → 29.0 dB" in "".join(text for text, _ in line)
     effect.edited(base, base)
     assert effect.state == ""
     effect.edited({**base, "quantized_layers": {"b": "int16"}}, base)
-    assert effect.state == "simulated over 1 sample in 250 ms", (
+    assert effect.state == "simulated over 1 sample in 0.25 s", (
         "an effect that is known is shown at once"
     )
     await asyncio.sleep(0.05)
@@ -349,7 +350,7 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back(demo: Path, tmp_path:
         promoted = dict.fromkeys(group, "float16")
         assert app.session.recipe["quantized_layers"] == promoted
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
-        seen = workspace.effect.outputs["logits"]
+        seen = workspace.effect.now.outputs[0]
         assert seen.sqnr_db > seen.before_db
         assert workspace.table.record["built"] == "~ float16"
         await pilot.press("u")
@@ -371,10 +372,10 @@ async def promote_two_and_export(pilot, workspace: Layers, path: Path) -> None:
     await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "the promotion")
     assert len(app.session.recipe["quantized_layers"]) == 2
     await until(pilot, lambda: "2 layers promoted" in screen_text(app), "which ones")
-    await until(pilot, lambda: workspace.effect.outputs, "the effect")
-    before, after = workspace.effect.times or (None, None)
-    if before is not None and after is not None:
-        assert before < after <= 1.05 * before
+    await until(pilot, lambda: workspace.effect.now, "the effect")
+    effect = workspace.effect.now
+    if effect.time_ms is not None:
+        assert effect.time_before_ms < effect.time_ms <= 1.05 * effect.time_before_ms
     await pilot.press("x")
     await until(pilot, lambda: type(app.screen).__name__ == "PathPicker", "the file")
     await pilot.press("enter")
@@ -507,7 +508,7 @@ async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
         await until(pilot, lambda: "quantized_ranges" in app.session.recipe, "the range")
         assert app.session.recipe["quantized_ranges"] == {layer: [-2.0, 2.0]}
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
-        seen = workspace.effect.outputs["logits"]
+        seen = workspace.effect.now.outputs[0]
         assert seen.sqnr_db < seen.before_db, "it cuts the logits off"
 
 

@@ -128,6 +128,7 @@ async def test_layers_share_cursor_and_promotion_with_the_graph(demo: Path, tmp_
         tree, layers = workspace.graph, app.session.layers
         await until(pilot, lambda: tree.row_count > 3, "the graph")
         assert "no node is under the cursor" in workspace.disabled_reason("drill")
+        assert "no node is under the cursor" in workspace.disabled_reason("promote")
         await pilot.press("slash", *"stem", "enter")
         assert "no build yet" in workspace.disabled_reason("promote")
         await pilot.press("b")

@@ -50,9 +50,13 @@ def test_keys_have_one_meaning_and_reach_every_terminal() -> None:
         assert [key for key in action.keys if indistinct(key)] == [], action.id
     everywhere = {key for action in REGISTRY for key in action.keys if action.noun == "app"}
     for name in WORKSPACES:
-        keys = [key for action in REGISTRY.of(name) for key in action.keys]
-        assert len(keys) == len(set(keys)), name
-        assert not everywhere & set(keys), name
+        keys = {key for action in REGISTRY.of(name) for key in action.keys}
+        assert not everywhere & keys, name
+    assert conflicts(REGISTRY, {"layers.keep": "a"}) == [
+        "a means both layers.apply and layers.keep."
+    ]
+    assert conflicts(REGISTRY, {"layers.keep": "R"}), "one of them works in all views of Search"
+    assert conflicts(REGISTRY, {"layers.step": "K"}) == [], "they are of different views"
 
 
 def test_the_views_of_an_action_are_views_of_its_workspace() -> None:

@@ -14,7 +14,7 @@ from engine.wire.build_tables import OUTPUTS
 from engine.wire.formats import NUMBER
 from engine.wire.model import GraphView
 from engine.wire.table import Column
-from rknntui.screens.model.panes import histogram
+from rknntui.widgets.charts import Histogram, histogram_lines
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.record_view import as_file
@@ -174,12 +174,12 @@ async def test_a_node_of_many_names_is_grouped_by_its_first() -> None:
 
 
 def test_a_histogram_shows_every_bin_that_is_not_empty() -> None:
-    lines = histogram([1000, 0, 1, 500], -1.0, 1.0, 40, height=2)
-    bottom = lines[1][0][0]
-    assert len(bottom) == 4
-    assert bottom[0] == "█"
-    assert any(char == "▁" for char in bottom)
-    assert lines[2][0][0].startswith("-1")
+    one = Histogram("values", -1.0, 1.0, (1000, 0, 1, 500))
+    lines = ["".join(text for text, _ in line) for line in histogram_lines((one,), 42, 6)]
+    assert [text[1] for text in lines] == ["v", "█", "█", "█", "─", "-"]
+    bottom = lines[3][1:]
+    assert (bottom[:10], bottom[10:20], bottom[20:30]) == ("█" * 10, " " * 10, "▁" * 10)
+    assert lines[-1].endswith("1")
 
 
 def test_a_table_of_records_is_plain_json_as_deep_as_they_are() -> None:

@@ -31,6 +31,8 @@ from rknntui.widgets.strips import shorten
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from engine.wire.accuracy import RoundedLayer
     from engine.wire.hybrid import LayerRow
     from engine.wire.layers import LayerFigures
@@ -45,23 +47,9 @@ _NARROW = 0.1
 _MUCH_CLIPPED = 0.001
 
 
-def decibel_text(value: float | None, *, unit: bool = False) -> str:
+def decibel_text(value: float | None) -> str:
     """An SQNR; a low one has a mark, so that it is seen without colours."""
-    return f"{'!' if sqnr_rank(value) < LOW_DB else ''}{sqnr_text(value, unit=unit)}"
-
-
-def held(layer: LayerSpread) -> tuple[float, float] | None:
-    """From where to where the integers reach, over all channels; None where they have no range."""
-    quant = layer.quant
-    lows = [low for low in (quant and quant.minimum) or () if low is not None]
-    highs = [high for high in (quant and quant.maximum) or () if high is not None]
-    return (min(lows), max(highs)) if lows and highs else None
-
-
-def clipped(layer: LayerSpread) -> float | None:
-    """Share of the reference values that the integers cannot hold (0..1); None in float."""
-    lost = layer.saturation
-    return None if lost is None else lost.low + lost.high
+    return f"{'!' if sqnr_rank(value) < LOW_DB else ''}{sqnr_text(value)}"
 
 
 def reasons(row: LayerFigures | None, spread: LayerSpread) -> list[str]:
@@ -71,7 +59,7 @@ def reasons(row: LayerFigures | None, spread: LayerSpread) -> list[str]:
     if error is not None and error.added_share is not None and error.added_share < _INHERITED:
         share = PERCENT.text(1 - error.added_share)
         found.append(f"{share} % of its error comes from the layers before")
-    share_out = clipped(spread)
+    share_out = spread.clipped
     if share_out is not None and share_out > _MUCH_CLIPPED:
         found.append(f"{PERCENT.text(share_out)} % of its values are clipped")
     widest = max(spread.channels, default=0.0)
@@ -162,7 +150,7 @@ def _rounded(moved: RoundedLayer) -> str:
     if not moved.moved:
         return "other roundings do not move it"
     text = f"other roundings move {PERCENT.text(moved.moved)} % of its values"
-    text += f", {decibel_text(moved.rounding_db, unit=True)}"
+    text += f", {decibel_text(moved.rounding_db)}"
     grown = moved.amplified_db or 0.0
     return text + (f", {DECIBEL.text(grown)} dB more than its inputs" if grown > 0 else "")
 
@@ -172,7 +160,7 @@ def _ranked(row: LayerFigures) -> str:
     if error is None:
         return ""
     if error.isolated is not None:
-        parts.append(f"isolated {decibel_text(error.isolated_sqnr, unit=True)}")
+        parts.append(f"isolated {decibel_text(error.isolated_sqnr)}")
     if error.added_share is not None:
         parts.append(f"{PERCENT.text(error.added_share)} % of the error is introduced here")
     if error.output_impact is not None:
@@ -190,12 +178,14 @@ def _measured(layer: LayerSpread) -> str:
         parts.append(f"float values {FIGURE.text(low)} to {FIGURE.text(high)}")
     if layer.quant is not None:
         text, scale = layer.quant.dtype, layer.quant.scale
-        if len(scale) == 1 and scale[0] is not None:
+        if text.startswith("float"):
+            text += ", no scale"
+        elif len(scale) == 1 and scale[0] is not None:
             text += f", scale {FIGURE.text(scale[0])}, zero point {layer.quant.zero_point[0]}"
         parts.append(text)
-    if (reach := held(layer)) is not None:
+    if (reach := layer.reach) is not None:
         parts.append(f"integer range {FIGURE.text(reach[0])} to {FIGURE.text(reach[1])}")
-    share = clipped(layer)
+    share = layer.clipped
     if share is not None:
         parts.append(f"{PERCENT.text(share)} % of them clipped" if share else "no clipping")
     return " · ".join(parts)
@@ -217,7 +207,6 @@ class LayerDetail(Vertical):
     LayerDetail {
         padding: 0 1;
         & TextRows { height: auto; max-height: 9; }
-        &.-drilled TextRows { max-height: 12; }
     }
     """
 
@@ -225,6 +214,7 @@ class LayerDetail(Vertical):
         super().__init__(id=id)
         self._row: LayerFigures | None = None
         self._record: Mapping[str, Any] | None = None
+        self._rest: Timer | None = None
         self._known: dict[str, LayerSpread | str] = {}
 
     def compose(self) -> ComposeResult:
@@ -246,15 +236,22 @@ class LayerDetail(Vertical):
         """Of the layer that is shown; empty for none."""
         return "" if self._row is None else self._row.first("tensor") or ""
 
-    def show_layer(self, row: LayerFigures | None, record: Mapping[str, Any] | None) -> None:
-        """Show a layer of the table, by its row and its record."""
+    def show_layer(
+        self, row: LayerFigures | None, record: Mapping[str, Any] | None, *, read: bool
+    ) -> None:
+        """Show a layer of the table, by its row and its record.
+
+        Args:
+            row, record: of the table.
+            read: whether its values are asked for, where they are not known, once it rests there.
+        """
         self._row, self._record = row, record
         self.draw()
-
-    def read(self) -> None:
-        """Ask for the values of the layer that is shown, where they are not known."""
-        if self.tensor and self.tensor not in self._known:
-            self.post_message(self.Wanted(self.tensor))
+        if self._rest is not None:
+            self._rest.stop()
+        if read and self.tensor and self.tensor not in self._known:
+            wanted = self.Wanted(self.tensor)
+            self._rest = self.set_timer(REST_SECONDS, lambda: self.post_message(wanted))
 
     def forget(self) -> None:
         """What was read is of another build."""
@@ -285,7 +282,7 @@ class LayerDetail(Vertical):
         low, high = known.low, known.high
         golden = Histogram("reference (float)", low, high, known.golden, "good")
         simulated = Histogram("simulated", low, high, known.simulated, "accent")
-        self.chart.show((golden, simulated), held(known))
+        self.chart.show((golden, simulated), known.reach)
 
     def text(self) -> str:
         """Facts and histograms as text."""

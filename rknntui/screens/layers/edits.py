@@ -11,6 +11,7 @@ from engine import sanitize
 from engine.wire.flags import Flag
 from engine.wire.formats import DURATION, FIGURE
 from rknntui.screens.dialogs.request import Form
+from rknntui.screens.layers.words import samples_text
 from rknntui.session.promotion import (
     LAYERS,
     RANGES,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from engine.wire.codec import Values
-    from engine.wire.hybrid import Effect, EffectOutput, EffectParams, LayerRow
+    from engine.wire.hybrid import Effect, EffectParams, LayerRow
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded
     from rknntui.session.promotion import LayerEdits
@@ -59,30 +60,20 @@ class LiveEffect:
         self.error = ""
 
     @property
-    def _now(self) -> Effect | None:
+    def now(self) -> Effect | None:
         """Of the edits as they are now, if known."""
         return self._known.get(self._wanted)
 
     @property
-    def outputs(self) -> dict[str, EffectOutput]:
-        """Name -> output, with the edits as they are now, if known."""
-        return {} if self._now is None else {output.name: output for output in self._now.outputs}
-
-    @property
-    def times(self) -> tuple[float | None, float | None] | None:
-        """Of an inference in ms, as built and with the choice, estimated; None before an effect."""
-        return None if self._now is None else (self._now.time_before_ms, self._now.time_ms)
-
-    @property
     def got(self) -> dict[str, str]:
         """Layer -> dtype that a build of the edits as they are now would have, if known."""
-        asked = () if self._now is None else self._now.honoured
+        asked = () if self.now is None else self.now.honoured
         return {one.layer: one.got for one in asked if one.kind == "dtype"}
 
     @property
     def not_applied(self) -> dict[str, str]:
         """Layer -> why a build would not have what is asked for it."""
-        asked = () if self._now is None else self._now.honoured
+        asked = () if self.now is None else self.now.honoured
         return {one.layer: one.why or f"it becomes {one.got}" for one in asked if not one.ok}
 
     @property
@@ -92,12 +83,9 @@ class LiveEffect:
             return ""
         if self.error:
             return "✗ cannot be simulated"
-        if (known := self._now) is None:
+        if (known := self.now) is None:
             return "▶ computing the effect …"
-        many = "s" if known.samples != 1 else ""
-        took = known.seconds
-        text = DURATION.text(took) if took >= 1 else f"{round(1000 * took)} ms"
-        return f"simulated over {known.samples} sample{many} in {text}"
+        return f"simulated {samples_text(known.samples)} in {DURATION.text(known.seconds)}"
 
     def edited(self, recipe: Values, built: Values | None) -> None:
         """The recipe asks for something else, or there is another build."""
@@ -150,7 +138,7 @@ class LiveEffect:
                 # what takes several runs comes behind what is seen at once
                 self._params = replace(self._params, rounding=True)
                 self._start(self._job_key, self._params)
-        elif self._job_key == self._wanted and self._now is None:  # figures that are seen stay
+        elif self._job_key == self._wanted and self.now is None:  # figures that are seen stay
             error = message.error or {}
             said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
             self.error = sanitize(said.strip(), 300)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NO_STEPS = (
     "The guide has not started.\n\n"
-    "{layers.run} runs its first step. It follows the vendor's debugging procedure: first "
+    "{layers.step} runs its first step. It follows the vendor's debugging procedure: first "
     "the float model, then calibration, ranges and single layers; each step says what it found and "
     "what to try."
 )
@@ -55,7 +55,7 @@ def step_lines(step: Step, width: int) -> list[Line]:
     if step.changes:
         from rknntui.screens.dialogs.lists import changed_names
 
-        key = key_text("layers.apply")
+        key = key_text("layers.apply-remedy")
         lines += text(f"{key} sets {changed_names(step.changes)}", "accent")
     return lines
 
@@ -146,7 +146,7 @@ class GuidePane(Vertical):
         self.draw_step()
 
     def _tell(self) -> None:
-        following, job, runs = self.following, self._job, key_text("layers.run")
+        following, job, runs = self.following, self._job, key_text("layers.step")
         if job is not None and job.running:
             stage = job.stage
             where = f": {stage.title}, {PROGRESS.text(job.fraction)}" if stage is not None else ""
@@ -155,7 +155,7 @@ class GuidePane(Vertical):
             why = f": {following.why}" if following.why else ""
             text = f"{runs} next: {following.title}{why}"
         elif self.steps:
-            text = f"✓ the guide is finished · {key_text('layers.reset')} restarts it"
+            text = f"✓ the guide is finished · {key_text('layers.restart')} restarts it"
         else:
             text = f"{runs} runs the first step"
         self.query_one("#guide-next", Static).update(sanitize(text))

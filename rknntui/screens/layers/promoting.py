@@ -13,7 +13,7 @@ from textual import getters, on
 from engine import Finding, sanitize
 from engine.wire.build import EXPORT, ExportParams
 from engine.wire.hybrid import PROPOSE, SEARCH, Proposal, ProposeParams, SearchParams
-from rknntui.keys.actions import key_text, with_keys
+from rknntui.keys.actions import key_text
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.screens.layers.edits import ask_choice
@@ -38,8 +38,8 @@ class Promoting(TableWorkspace):
 
     def __init__(self) -> None:
         super().__init__()
-        self._proposal: ProposeParams | None = None  # as the last one was asked for
         self.edits = LayerEdits(self.session)
+        self._proposal: ProposeParams | None = None  # as the last one was asked for
 
     layers_view = getters.query_one(KnownLayersView)
     """The layers with caption and filter."""
@@ -73,17 +73,18 @@ class Promoting(TableWorkspace):
         if rows := self.edits.chosen(self.chosen):
             ask_choice(self.app, self.edits, rows)
         else:
-            why = self.unavailable_reason("edit") or "this layer cannot have another dtype."
-            self.not_now(with_keys(why))
+            why = self.disabled_reason("edit") or "this layer cannot have another dtype."
+            self.not_now(why)
 
     def action_reset(self) -> None:
-        """Ask for nothing any more; in the guide begin again."""
-        if self.view == "Guide":
-            self.guide.restart()
-            self.screen.refresh_bindings()
-            return
+        """Ask for nothing any more."""
         self.edits.ask_for({}, {})
         self.notify(f"All overrides are reset. {key_text('app.undo')} undoes it.")
+
+    def action_restart(self) -> None:
+        """Begin the guide again."""
+        self.guide.restart()
+        self.screen.refresh_bindings()
 
     def action_mark(self) -> None:
         """Mark the layer under the cursor, and go on to the next one."""
@@ -107,8 +108,7 @@ class Promoting(TableWorkspace):
 
         def start(asked: ProposeParams) -> None:
             self._proposal = asked
-            params = replace(asked, recipe=self.session.built)
-            self.start_job(PROPOSE, params, "proposal")
+            self.start_job(PROPOSE, replace(asked, recipe=self.session.built), "proposal")
 
         PROPOSE_FORM.ask(self.app, self._proposal, then=start)
 
@@ -136,6 +136,8 @@ class Promoting(TableWorkspace):
 
         SEARCH_FORM.ask(self.app, self.pane.asked, then=start, check=checked_search)
 
+    action_again = action_search
+
     def action_pause(self) -> None:
         """Let the search wait, or go on."""
         if self.search is not None:
@@ -148,11 +150,8 @@ class Promoting(TableWorkspace):
             self.notify("The search stops with its best result so far.")
 
     def action_apply(self) -> None:
-        """Ask for the layers of the search's step, or apply what the guide's step advises."""
-        point = self.pane.point
-        if self.view == "Guide":
-            self.action_apply_remedy()
-        elif point is not None:
+        """Ask for the layers of the search's step."""
+        if (point := self.pane.point) is not None:
             self.edits.ask_for(dict(point.layers))
             self._told(point.layers, len(point.promoted))
             self.bar.choose("Quality")

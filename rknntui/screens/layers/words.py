@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import gain_text, sanitize, sqnr_rank, sqnr_text
 from engine.wire.formats import CHANGE, MILLISECONDS
-from engine.wire.layers import LAYERS
-from engine.wire.table import no_noise
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.layers.detail import decibel_text
 from rknntui.session.promotion import base_dtype
@@ -16,7 +14,7 @@ from rknntui.widgets.one_line import Fact
 from rknntui.widgets.strips import cells
 
 if TYPE_CHECKING:
-    from engine.wire.hybrid import EffectOutput, LayerRow, OutputFigure
+    from engine.wire.hybrid import Effect, LayerRow, OutputFigure
     from engine.wire.layers import LayerFigures
     from rknntui.screens.layers.edits import LiveEffect
     from rknntui.session.promotion import LayerEdits
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
 _SHOWN_OUTPUTS = 4
 _LEAST_GAIN = 0.005  # dB: less is shown as none
-_PROMOTE_MS = LAYERS.column("promote_ms")
-_FREE_MS = 0.0005
-"""Time below which a promotion counts as free: half a microsecond is below what estimates tell."""
 
 
 def edit_values(edits: LayerEdits, effect: LiveEffect) -> Callable[[LayerFigures], dict[str, Any]]:
@@ -79,34 +74,38 @@ def _built(row: LayerRow, asked: str | None, built: str | None, got: str | None)
 
 def output_lines(
     outputs: Sequence[OutputFigure],
-    effect: Mapping[str, EffectOutput],
+    effect: Effect | None,
     width: int,
 ) -> list[Line]:
-    """A line an output: its SQNR in the build, with the changes, and the gain.
+    """A line an output: its SQNR in the build, as everywhere; with the changes, and the gain.
 
     Args:
         outputs: of ``hybrid.table``.
-        effect: of the last effect, by name; empty where there is none.
+        effect: the last one; None where there is none.
         width: cells.
     """
     lines: list[Line] = []
+    changed = {} if effect is None else {one.name: one for one in effect.outputs}
+    over = "" if effect is None else samples_text(effect.samples)
     room = max(8, min(40, max((len(o.name) for o in outputs), default=8)))
     for output in outputs[:_SHOWN_OUTPUTS]:
         name = sanitize(output.name, 200)
         if len(name) > room:
             name = f"…{name[-(room - 1) :]}"
         line: Line = [(f"{name:<{room}} ", "")]
-        seen = effect.get(output.name)
-        before = output.sqnr_db if seen is None else seen.before_db
-        line.append((f"{decibel_text(before, unit=True):>10}", ""))
+        seen = changed.get(output.name)
+        built = decibel_text(output.sqnr_db)
+        line.append((f"{built:>10}", ""))
         if seen is not None:
-            after = seen.sqnr_db
-            gain = _gain(before, after)
+            before, after = decibel_text(seen.before_db), seen.sqnr_db
+            if before != built:
+                line.append((f" · {over} {before}", "dim"))  # the build's are of others
+            gain = _gain(seen.before_db, after)
             gain = 0.0 if abs(gain) < _LEAST_GAIN else gain
             style = "good" if gain > 0 else "bad" if gain < 0 else "dim"
             line += [
                 (" → ", "dim"),
-                (decibel_text(after, unit=True), "head"),
+                (decibel_text(after), "head"),
                 (f"  {gain_text(gain, unit=False)}", style),
             ]
             if seen.rounding is not None and seen.rounding_before is not None:
@@ -117,6 +116,11 @@ def output_lines(
     if len(outputs) > _SHOWN_OUTPUTS:
         lines[-1] = [*lines[-1], (f"   and {len(outputs) - _SHOWN_OUTPUTS} more outputs", "dim")]
     return [line if cells(line) <= width else line[:-1] for line in lines]
+
+
+def samples_text(count: int) -> str:
+    """``over 32 samples``."""
+    return f"over {count} sample{'s' if count != 1 else ''}"
 
 
 def _gain(before: float | None, after: float | None) -> float:
@@ -140,16 +144,17 @@ def facts(edits: LayerEdits, effect: LiveEffect, session: Session) -> tuple[Fact
     if table is None:
         what = "quality" if session.layers.rows else "layers"
         return (Fact(f"no {what} yet: {no_layers(session).splitlines()[0]}"),)
-    layers, ranges, rows = edits.layers, edits.ranges, edits.rows
-    parts = [Fact(f"{len(layers)} of {len(rows)} layers changed")]
+    layers, ranges = edits.layers, edits.ranges
+    parts = [Fact(f"{len(layers)} of {len(session.layers.rows)} layers changed")]
     if ranges:
         parts.append(Fact("1 range" if len(ranges) == 1 else f"{len(ranges)} ranges", rank=1))
     if marked:
         parts.append(Fact(f"{len(marked)} marked", rank=1))
     if effect.not_applied:
         parts.append(Fact(f"✗ {len(effect.not_applied)} not applied"))
-    before, after = effect.times or (None, table.time_ms)
-    if time := time_text(before, after, table.chip):
+    now = effect.now
+    times = (None, table.time_ms) if now is None else (now.time_before_ms, now.time_ms)
+    if time := time_text(*times, table.chip):
         parts.append(Fact(time, (time.partition(" on ")[0],)))
     if effect.state:
         parts.append(Fact(effect.state, (effect.state.partition(" in ")[0],), 1))
@@ -160,31 +165,6 @@ def facts(edits: LayerEdits, effect: LiveEffect, session: Session) -> tuple[Fact
         keys = f"{key_text('app.build')} builds, {key_text('layers.export')} exports"
         parts.append(Fact(keys, rank=2))
     return tuple(parts)
-
-
-def ordered(rows: Sequence[LayerFigures]) -> tuple[list[LayerFigures], str]:
-    """The layers, first those that are most worth a look, and what they are ordered by."""
-    if any(row.proposed is not None for row in rows):
-        timed = any(_PROMOTE_MS.of(row) is not None for row in rows)
-        return sorted(rows, key=_worth), "by gain per ms" if timed else "by gain"
-    if any(row.choice is not None or row.error is not None for row in rows):
-        return sorted(rows, key=lambda row: (low_sqnr(row), row.number)), "by SQNR, worst first"
-    return list(rows), ""
-
-
-def low_sqnr(row: LayerFigures) -> float:
-    """Its cumulative SQNR; infinite where none is known."""
-    known = [part.sqnr_db for part in (row.choice,) if part is not None and part.samples]
-    known += [part.sqnr for part in (row.error,) if part is not None and part.cumulative]
-    return sqnr_rank(known[0]) if known else float("inf")
-
-
-def _worth(row: LayerFigures) -> tuple[float, float, int]:
-    """What gains most at the outputs for the time that it adds comes first."""
-    if row.proposed is None:
-        return 1.0, low_sqnr(row), row.number
-    gain = no_noise(row.proposed.gain_db)
-    return -gain / max(_PROMOTE_MS.of(row) or 0.0, _FREE_MS), low_sqnr(row), row.number
 
 
 def set_text(session: Session, view: str) -> str:
@@ -199,14 +179,16 @@ def set_text(session: Session, view: str) -> str:
     if view == "Cost":
         return f"estimated on {chip}" if layers.of("estimated") else f"not estimated on {chip} yet"
     if view == "Compiled":
-        none = f"not compiled for {chip} yet ({{layers.run}} shows Chips, which compiles)"
+        none = f"not compiled for {chip} yet ({{layers.compile}} shows Chips, which compiles)"
         return f"printed by the compiler for {chip}" if layers.of("compiled") else with_keys(none)
     if view == "Board":
         rows = layers.of("measured")
         label = (
             f"{rows[0].label} on {sanitize(session.boards.chosen or 'a board', 80)}" if rows else ""
         )
-        return label or with_keys("not run on a board yet ({layers.run} shows Bench, which runs)")
+        return label or with_keys(
+            "not run on a board yet ({layers.measure} shows Bench, which runs)"
+        )
     return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable
 from functools import partial
@@ -18,7 +17,7 @@ from engine.wire.project_tables import GRAPH_NODES
 from rknntui.arguments import source_names, source_options
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.model_facts import fact_rows, port_text, quant_text
-from rknntui.widgets.charts import bars
+from rknntui.widgets.charts import Histogram, histogram_lines
 from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.strips import Line, fit
 from rknntui.widgets.table import Table
@@ -382,30 +381,13 @@ def tensor_lines(data: TensorStatistics, width: int) -> list[Line]:
         ranges = f", ranges {FIGURE.text(min(spans))} .. {FIGURE.text(max(spans))}" if spans else ""
         lines += _pair("channels", f"{len(channels.minimum)}{ranges}", width)
     if (bins := data.histogram) and bins.counts:
-        lines += histogram(bins.counts, bins.low, bins.high, width)
+        values = Histogram("values", bins.low, bins.high, bins.counts)
+        lines += histogram_lines((values,), width, 7)
     return lines
 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else FIGURE.text(value)
-
-
-def histogram(
-    counts: Sequence[int], low: float, high: float, width: int, height: int = 4
-) -> list[Line]:
-    """Bars of block characters, ``height`` lines high, over a line with the two ends."""
-    width = max(1, min(width, len(counts)))
-    shown = _rebin(counts, width)
-    lines: list[Line] = [[(text, "accent")] for text in bars(shown, height, max(shown))]
-    left, right = FIGURE.text(low), FIGURE.text(high)
-    lines.append([(left + " " * max(1, width - len(left) - len(right)) + right, "dim")])
-    return lines
-
-
-def _rebin(counts: Sequence[int], width: int) -> list[int]:
-    """Sums over ``width`` nearly equal runs of bins."""
-    edges = [i * len(counts) // width for i in range(width + 1)]
-    return [sum(counts[a:b]) for a, b in itertools.pairwise(edges)]
 
 
 class DetailPane(SidePane):

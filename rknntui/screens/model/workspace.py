@@ -378,7 +378,8 @@ class ModelWorkspace(Workspace):
 
     def _why_no_layer(self, method: str) -> str:
         if self.is_attached and self.graph.node < 0:
-            group = method == "promote" and self.graph.entry is not None
+            entry = self.graph.entry
+            group = method == "promote" and entry is not None and entry.kind == "group"
             return "" if group else "no node is under the cursor."
         if self.session.container is not None:
             return "a container is already built; open its model."
