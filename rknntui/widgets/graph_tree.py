@@ -5,6 +5,7 @@ Ten thousand nodes cost no more than what is on the screen.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
@@ -12,7 +13,7 @@ from textual.binding import Binding
 
 from engine import sanitize
 from rknntui.widgets.line_list import Rows
-from rknntui.widgets.strips import Line, cells, fit
+from rknntui.widgets.strips import Line, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,23 +29,26 @@ WIDEST = 84
 
 
 class Entry(NamedTuple):
-    """One row: ``kind`` is root, input, output, group or node; ``at`` counts within its kind."""
+    """One row: ``kind`` is root, input, output, group or node; ``at`` counts within its kind.
 
-    kind: str
-    at: int
-    depth: int
+    Before there is a graph ``kind`` is empty.
+    """
+
+    kind: str = ""
+    at: int = -1
+    depth: int = 0
 
 
+@dataclass
 class _Group:
     """A group; ``children`` are ("group", index) and ("node", index) in topological order."""
 
-    def __init__(self, name: str, path: str, depth: int) -> None:
-        self.name = name
-        self.path = path
-        self.depth = depth
-        self.children: list[tuple[str, int]] = []
-        self.count = 0
-        self.parent = -1
+    name: str = ""
+    path: str = ""
+    depth: int = 0
+    parent: int = -1
+    count: int = 0
+    children: list[tuple[str, int]] = field(default_factory=list)
 
 
 class GraphTree(Rows):
@@ -77,8 +81,8 @@ class GraphTree(Rows):
         self._open: set[int] = set()
         self._rows: list[Entry] = []
         self._lower: list[str] = []
-        self._edges: Sequence[int] = ()
-        self._neighbours: tuple[dict[int, list[int]], dict[int, list[int]]] | None = None
+        self._reads: dict[int, list[int]] = {}
+        self._readers: dict[int, list[int]] = {}
         self.note: Callable[[int], tuple[str, str]] | None = None
         self.head_note = ""
         self.marked: Callable[[int], bool] = lambda _: False
@@ -95,7 +99,10 @@ class GraphTree(Rows):
         """
         self.title, self._lower = title, []
         self.nodes, self.inputs, self.outputs = view.nodes, view.inputs, view.outputs
-        self._edges, self._neighbours = view.edges, None
+        self._reads, self._readers = {}, {}
+        for source, reader in zip(view.edges[::2], view.edges[1::2], strict=True):
+            self._reads.setdefault(reader, []).append(source)
+            self._readers.setdefault(source, []).append(reader)
         self._build(view.groups)
         paths = set(opened)
         small = len(view.nodes) <= OPEN_BELOW
@@ -105,7 +112,7 @@ class GraphTree(Rows):
 
     def _build(self, names: Iterable[str]) -> None:
         """Nested groups from their paths; group 0 is the graph itself."""
-        self._groups = [_Group("", "", 0)]
+        self._groups = [_Group()]
         by_path = {"": 0}
         of_name = [self._group_of(path, by_path) for path in names]
         self._of_node = []
@@ -124,10 +131,9 @@ class GraphTree(Rows):
             return known
         head, _, name = path.strip("/").rpartition("/")
         parent = self._group_of(head and f"/{head}", by_path)
-        group = _Group(name or path, path, self._groups[parent].depth + 1)
-        group.parent = parent
-        self._groups.append(group)
-        by_path[path] = len(self._groups) - 1
+        by_path[path] = len(self._groups)
+        depth = self._groups[parent].depth + 1
+        self._groups.append(_Group(name or path, path, depth, parent))
         return by_path[path]
 
     def _hang_in(self, index: int) -> None:
@@ -215,106 +221,78 @@ class GraphTree(Rows):
 
     def producers(self, node: int) -> Sequence[int]:
         """The nodes whose values a node reads."""
-        return self._both[0].get(node, ())
+        return self._reads.get(node, ())
 
     def consumers(self, node: int) -> Sequence[int]:
         """The nodes that read what a node writes."""
-        return self._both[1].get(node, ())
-
-    @property
-    def _both(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        if self._neighbours is None:
-            reads: dict[int, list[int]] = {}
-            readers: dict[int, list[int]] = {}
-            self._neighbours = reads, readers
-            for source, reader in zip(self._edges[::2], self._edges[1::2], strict=True):
-                reads.setdefault(reader, []).append(source)
-                readers.setdefault(source, []).append(reader)
-        return self._neighbours
+        return self._readers.get(node, ())
 
     # -- cursor, groups, search --------------------------------------------------------------------
 
     @property
-    def entry(self) -> Entry | None:
+    def entry(self) -> Entry:
         """The row under the cursor."""
-        return self._rows[self.cursor] if self._rows else None
+        return self._rows[self.cursor] if self._rows else Entry()
 
     @property
     def node(self) -> int:
         """The node under the cursor; -1 where there is none."""
-        entry = self.entry
-        return entry.at if entry is not None and entry.kind == "node" else -1
+        return self.entry.at if self.entry.kind == "node" else -1
 
     @property
     def opened(self) -> list[str]:
         """Paths of the open groups."""
         return sorted(self._groups[index].path for index in self._open)
 
+    def _row_of(self, entry: Entry) -> int:
+        """Where it stands, at whatever depth; at the top where it is hidden."""
+        own = (at for at, row in enumerate(self._rows) if row[:2] == entry[:2])
+        return next(own, 0)
+
     def _relay(self, keep: Entry) -> None:
         self._lay_out()
-        kinds = (keep.kind, keep.at)
-        at = next((i for i, e in enumerate(self._rows) if (e.kind, e.at) == kinds), 0)
         self.rows_changed()
-        self.set_reactive(Rows.cursor, at)
-        self.reveal(at)
-
-    def _set_open(self, index: int, opened: bool) -> None:
-        entry = self.entry
-        if entry is not None:
-            (self._open.add if opened else self._open.discard)(index)
-            self._relay(entry)
+        self.set_reactive(Rows.cursor, self._row_of(keep))
+        self.reveal(self.cursor)
 
     def action_choose(self) -> None:
         """Open or close a group; a node is handed to the owner."""
-        if self.entry is not None and self.entry.kind == "group":
+        if self.entry.kind == "group":
             self.action_toggle_group()
         else:
             super().action_choose()
 
     def action_toggle_group(self) -> None:
         """Open or close the group under the cursor."""
-        entry = self.entry
-        if entry is not None and entry.kind == "group":
-            self._set_open(entry.at, entry.at not in self._open)
+        if self.entry.kind == "group":
+            self._open ^= {self.entry.at}
+            self._relay(self.entry)
 
     def action_open(self) -> None:
         """Open the group under the cursor, or step into it."""
-        entry = self.entry
-        if entry is None or entry.kind != "group":
-            return
-        if entry.at in self._open:
+        if self.entry.kind == "group" and self.entry.at in self._open:
             self.cursor += 1
         else:
-            self._set_open(entry.at, True)
+            self.action_toggle_group()
 
     def action_close(self) -> None:
         """Close the group under the cursor, or go to the group around it."""
         entry = self.entry
-        if entry is None:
-            return
         if entry.kind == "group" and entry.at in self._open:
-            self._set_open(entry.at, False)
+            self.action_toggle_group()
             return
-        for at in range(self.cursor - 1, -1, -1):
-            if self._rows[at].depth < entry.depth:
-                self.cursor = at
-                return
+        around = (at for at in range(self.cursor, -1, -1) if self._rows[at].depth < entry.depth)
+        self.cursor = next(around, self.cursor)
 
     def action_all(self) -> None:
         """Open all groups, or close them when all are open."""
-        entry = self.entry
-        if entry is None:
-            return
-        every = set(range(1, len(self._groups)))
+        entry, every = self.entry, set(range(1, len(self._groups)))
         self._open = set() if self._open >= every else every
-        while entry.kind == "node" and not self._open and self._of_node[entry.at]:
-            entry = Entry("group", self._top_group(self._of_node[entry.at]), 1)
-        self._relay(entry)
-
-    def _top_group(self, group: int) -> int:
-        while self._groups[group].parent > 0:
+        group = self._of_node[entry.at] if entry.kind == "node" and not self._open else 0
+        while group:  # the cursor goes to the outermost group around its node
+            entry = Entry("group", group)
             group = self._groups[group].parent
-        return group
+        self._relay(entry)
 
     def matches(self, text: str) -> list[int]:
         """Nodes with every word of ``text`` in name, operator, output or shape."""
@@ -327,17 +305,14 @@ class GraphTree(Rows):
 
     def go_to(self, node: int) -> None:
         """Put the cursor on a node, opening its groups."""
-        group = self._of_node[node]
-        closed = False
+        group, opened = self._of_node[node], set(self._open)
         while group > 0:
-            closed |= group not in self._open
             self._open.add(group)
             group = self._groups[group].parent
-        if closed:
+        if self._open != opened:
             self._lay_out()
             self.rows_changed()
-        at = next(i for i, e in enumerate(self._rows) if e.kind == "node" and e.at == node)
-        self.cursor = at
+        self.cursor = self._row_of(Entry("node", node))
 
     def find(self, names: Iterable[str]) -> int:
         """The first node that has one of these names, or writes a tensor of it; -1 for none."""
@@ -347,8 +322,7 @@ class GraphTree(Rows):
 
     def step(self, nodes: Sequence[int], by: int) -> None:
         """Go to the next (1) or previous (-1) of some nodes, behind the last to the first."""
-        entry = self.entry
-        here = entry.at if entry is not None and entry.kind == "node" else -1
+        here = self.node
         beyond = [node for node in nodes if (node > here if by > 0 else node < here)]
         self.go_to((beyond or nodes)[0 if by > 0 else -1])
         self.focus()
@@ -356,9 +330,7 @@ class GraphTree(Rows):
     def row_text(self) -> str:
         """The row under the cursor as text."""
         entry = self.entry
-        if entry is None:
-            return ""
         if entry.kind == "node":
             return "\t".join(str(value) for value in self.nodes[entry.at][:5])
-        line = self.row_line(self.cursor, 0 if entry.kind == "group" else 400)
-        return "".join(text for text, _ in line).strip() if cells(line) else ""
+        line = self.row_line(self.cursor, 0 if entry.kind == "group" else 400) if entry.kind else []
+        return "".join(text for text, _ in line).strip()

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from rich.color import Color
-from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Size
-from textual.strip import Strip
+from rich.text import Text
 from textual.widget import Widget
 
 _RAMP = " .:-=+*#%@"
+_Pixel = tuple[int, int, int]
 
 
-def _pixels(row: str) -> list[tuple[int, int, int]]:
+def _pixels(row: str) -> list[_Pixel]:
     """The pixels of a row of joined ``rrggbb``; what is not hexadecimal is black."""
     try:
         data = bytes.fromhex(row[: len(row) // 6 * 6])
@@ -24,44 +23,22 @@ def _pixels(row: str) -> list[tuple[int, int, int]]:
     return [(data[i], data[i + 1], data[i + 2]) for i in range(0, len(data) - 2, 3)]
 
 
-def half_blocks(rows: Sequence[str]) -> list[list[Segment]]:
-    """Lines of cells with an upper half block: foreground the upper pixel, background the lower.
-
-    Args:
-        rows: each of joined ``rrggbb``, all of one length.
-    """
-    lines = []
-    for at in range(0, len(rows), 2):
-        upper = _pixels(rows[at])
-        lower = _pixels(rows[at + 1]) if at + 1 < len(rows) else upper
-        runs = groupby(zip(upper, lower, strict=False))  # fewer colour changes, less traffic
-        line = [
-            Segment(
-                "▀" * sum(1 for _ in run),
-                Style(color=Color.from_rgb(*top), bgcolor=Color.from_rgb(*bottom)),
-            )
-            for (top, bottom), run in runs
-        ]
-        lines.append(line)
-    return lines
+def _half_block(top: _Pixel, bottom: _Pixel) -> tuple[str, Style]:
+    """An upper half block: foreground the upper pixel, background the lower."""
+    return "▀", Style(color=Color.from_rgb(*top), bgcolor=Color.from_rgb(*bottom))
 
 
-def shades(rows: Sequence[str], style: Style) -> list[list[Segment]]:
-    """Lines of characters from dark to light, a cell for two pixels: needs no colours."""
-    lines = []
-    for at in range(0, len(rows), 2):
-        upper = _pixels(rows[at])
-        lower = _pixels(rows[at + 1]) if at + 1 < len(rows) else upper
-        text = "".join(
-            _RAMP[min(9, (sum(top) + sum(bottom)) * 10 // (6 * 256))]
-            for top, bottom in zip(upper, lower, strict=False)
-        )
-        lines.append([Segment(text, style)])
-    return lines
+def _shade(top: _Pixel, bottom: _Pixel) -> tuple[str, str]:
+    """A character from dark to light: needs no colours."""
+    return _RAMP[min(9, (sum(top) + sum(bottom)) * 10 // (6 * 256))], ""
 
 
 class Thumbnail(Widget):
-    """Shows rows of joined ``rrggbb``; characters instead of colours where the user wants none."""
+    """Shows rows of joined ``rrggbb``; characters instead of colours where the user wants none.
+
+    Attributes:
+        rows: that are shown.
+    """
 
     DEFAULT_CSS = """
     Thumbnail { width: 1fr; height: 1fr; content-align: center middle; }
@@ -69,15 +46,8 @@ class Thumbnail(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self._lines: list[Strip] = []
-        self._drawn_as: tuple[bool, Style] | None = None
-        self._rows: tuple[str, ...] = ()
+        self.rows: tuple[str, ...] = ()
         self._said = ""
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """The rows that are shown."""
-        return self._rows
 
     @property
     def room(self) -> tuple[int, int]:
@@ -86,8 +56,7 @@ class Thumbnail(Widget):
 
     def show(self, rows: Sequence[str], said: str = "") -> None:
         """Show a picture; ``said`` is written where there is none."""
-        self._rows, self._said = tuple(rows), said
-        self._drawn_as = None
+        self.rows, self._said = tuple(rows), said
         self.refresh()
 
     @property
@@ -96,34 +65,17 @@ class Thumbnail(Widget):
         app = self.app
         return app.no_color or app.native_ansi_color or app.console.color_system == "standard"
 
-    def _draw(self) -> None:
-        """Make the lines; anew where the theme is another one since."""
-        form = (self.plain, self.rich_style)
-        if form != self._drawn_as:
-            self._drawn_as = form
-            plain, style = form
-            lines = shades(self._rows, style) if plain else half_blocks(self._rows)
-            self._lines = [Strip(line) for line in lines]
-
-    def get_content_width(self, container: Size, viewport: Size) -> int:
-        """As wide as its pixels."""
-        return len(self._rows[0]) // 6 if self._rows else container.width
-
-    def render_line(self, y: int) -> Strip:
-        """A line of the picture, in the middle."""
-        width, height = self.size
-        blank = Strip.blank(width, self.rich_style)
-        self._draw()
-        if not self._lines:
-            if y != height // 2 or not self._said:
-                return blank
-            text = self._said[:width].center(width)
-            return Strip([Segment(text, self.rich_style)], width)
-        index = y - max(0, (height - len(self._lines)) // 2)
-        if not 0 <= index < len(self._lines):
-            return blank
-        line = self._lines[index]
-        left = max(0, (width - line.cell_length) // 2)
-        return Strip.join([Strip.blank(left, self.rich_style), line]).adjust_cell_length(
-            width, self.rich_style
-        )
+    def render(self) -> Text:
+        """The picture, two of its rows a line."""
+        if not self.rows:
+            return Text(self._said, no_wrap=True)
+        cell = _shade if self.plain else _half_block
+        text = Text(no_wrap=True, overflow="crop")
+        pixels = [_pixels(row) for row in self.rows]
+        for at in range(0, len(pixels), 2):
+            pairs = zip(pixels[at], (pixels[at + 1 :] or pixels[at:])[0], strict=False)
+            for (top, bottom), run in groupby(pairs):  # fewer colour changes, less traffic
+                block, style = cell(top, bottom)
+                text.append(block * sum(1 for _ in run), style)
+            text.append("\n" if at < len(pixels) - 2 else "")
+        return text

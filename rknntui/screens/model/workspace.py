@@ -197,7 +197,7 @@ class ModelWorkspace(Workspace):
         if link.graph != self.which and link.graph in self._graphs():
             self.which = link.graph
             self._refresh_graph()
-        elif self.graph.entry is not None:
+        elif self.graph.row_count:
             self._go_to_wanted()
 
     def _go_to_wanted(self) -> None:
@@ -315,8 +315,6 @@ class ModelWorkspace(Workspace):
 
     def _rested(self) -> None:
         entry = self.graph.entry
-        if entry is None:
-            return
         self._draw_neighbours()
         layer = self.node_layers.of(self.graph.node)
         if layer is not None and self.shown:
@@ -378,8 +376,7 @@ class ModelWorkspace(Workspace):
 
     def _why_no_layer(self, method: str) -> str:
         if self.is_attached and self.graph.node < 0:
-            entry = self.graph.entry
-            group = method == "promote" and entry is not None and entry.kind == "group"
+            group = method == "promote" and self.graph.entry.kind == "group"
             return "" if group else "no node is under the cursor."
         if self.session.container is not None:
             return "a container is already built; open its model."
