@@ -128,6 +128,7 @@ class Session:
         self.opening = ""
         self.asked: dict[str, str] = {}
         self._typed: dict[str, str] = {}
+        self._checked: Values | None = None  # what ``problems`` are of
 
     # -- model and recipe --------------------------------------------------------------------------
 
@@ -272,7 +273,7 @@ class Session:
         self.recipe, self.recipe_path = values, path
         self.history.begin(values, undo)
         self.problems, self._typed, self.findings, self.yaml = {}, {}, (), ""
-        self.dataset = None
+        self.dataset = self._checked = None
         self._publish(RecipeChanged(names, whole=True))
 
     def set_value(self, name: str, value: object) -> None:
@@ -322,9 +323,9 @@ class Session:
         return [] if after is None else sorted(self._take(after))
 
     def set_typed_problem(self, name: str, message: str | None) -> None:
-        """A form's text for an option is no value (or is one again, None).
+        """What is wrong with the text that a form has for an option: empty where it is a value.
 
-        The recipe keeps the last value.
+        None: the form has none any more. The recipe keeps the last value.
         """
         if message is None:
             self._typed.pop(name, None)
@@ -339,11 +340,27 @@ class Session:
         count = f"{len(bad)} samples" if len(bad) > 1 else "A sample"
         first = f"line {bad[0].line}: {bad[0].what}" if bad else ""
         of_data = {"dataset": f"{count} cannot be read; {first}"} if bad else {}
-        return {**of_data, **self.problems, **self._typed}
+        unchecked = self._unchecked
+        known = {n: why for n, why in self.problems.items() if n not in unchecked}
+        return {n: why for n, why in {**of_data, **known, **self._typed}.items() if why}
+
+    @property
+    def _unchecked(self) -> set[str]:
+        """The options whose value is another one than that of the last check."""
+        checked = self.recipe if self._checked is None else self._checked
+        return {n for n in {*checked, *self.recipe} if checked.get(n) != self.recipe.get(n)}
+
+    @property
+    def checking(self) -> set[str]:
+        """The options of whose value no check has told yet."""
+        reading = self.container is None and self.recipe.get("dataset") and self.dataset is None
+        of_data = {"dataset"} if reading and not self.asked.get("dataset") else set()
+        return of_data | (set() if self.asked.get("config") else self._unchecked)
 
     def set_problems(self, answer: Checked) -> None:
         """Take the answer of ``validate``."""
         self.problems = {problem.option: problem.message for problem in answer.problems}
+        self._checked = self.recipe
         self.findings, self.yaml = answer.findings, answer.yaml
         self._publish(ProblemsChanged())
 

@@ -11,9 +11,10 @@ from engine import OPTIONS, option
 from engine.facts import chips
 from rknntui.app import Workbench
 from rknntui.screens.dialogs.lists import ChoiceDialog
+from rknntui.screens.dialogs.dialogs import ChoiceDialog
+from rknntui.screens.recipe.form import FormRows, OptionForm
 from rknntui.screens.recipe.words import help_lines
 from rknntui.screens.recipe.workspace import Recipe
-from rknntui.widgets.form import FormRows, OptionForm
 from rknntui.widgets.line_list import TextRows
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, settle, until
@@ -145,6 +146,22 @@ async def test_problems_are_counted_on_the_tab_and_reached_by_a_key(demo: Path) 
         assert workspace.form.rows.option is not None
         assert workspace.form.rows.option.name == "dataset"
         await until(pilot, lambda: "No calibration dataset is set" in screen_text(app), "why")
+
+
+async def test_a_changed_option_is_checked_again_before_it_has_a_problem(demo: Path) -> None:
+    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
+        session = app.session
+        await until(pilot, lambda: "dataset" in session.all_problems, "there is none")
+        session.set_value("dataset", str(demo / "dataset.txt"))
+        assert "dataset" not in session.all_problems, "that was of the one before"
+        names = [row if isinstance(row, str) else row.name for row in workspace.form.rows.rows]
+        line = workspace.form.rows.row_line(names.index("dataset"), 78)
+        assert [text.strip() for text, _ in line][-1] == "checking"
+        session.undo()
+        assert "dataset" in session.all_problems, "what was checked holds"
+        session.redo()
+        await until(pilot, lambda: not session.checking, "an answer")
+        assert "dataset" not in session.all_problems
 
 
 async def test_saved_changed_compared_and_never_replaced_without_a_yes(

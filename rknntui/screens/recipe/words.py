@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine import NORMALISATIONS, Finding, chips_with, sanitize
+from engine import NORMALISATIONS, OPTIONS, Finding, chips_with, sanitize
 from engine.wire.requests import RECIPE_SAVE, Saved, SaveParams
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import ask_user
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from engine.wire.dataset import DatasetFacts
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.kept import Values
+    from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 
+NORMALISING = ("mean_values", "std_values")
+"""Options of which usual values are known."""
 _HOW = {
     "bool": "left and right switch",
     "int": "Enter edits, left and right count",
@@ -70,7 +73,7 @@ def help_lines(
         facts.append(_ROLES[option.role])
     facts.append(f"rebuilds from: {option.stage}")
     lines += wrapped(" · ".join(facts), width, "dim")
-    usual = "Enter lists usual ones, " if option.name in ("mean_values", "std_values") else ""
+    usual = "Enter lists usual ones, " if option.name in NORMALISING else ""
     lines += wrapped(usual + with_keys(_HOW[option.kind]) + ", Delete: default", width, "dim")
     if elsewhere:
         many = "problems" if elsewhere > 1 else "problem"
@@ -145,8 +148,7 @@ def issue_lines(
         own = wrap_line(line, width)
         lines += own
         targets += [target] * len(own)
-    every = (*findings, *(facts.findings if facts is not None else ()))
-    lines += finding_lines(every, width, "recipe.apply-remedy")
+    lines += finding_lines(findings, width, "recipe.apply-remedy")
     for file in skipped[:20]:
         lines += wrap_line([("! ", "warn"), (sanitize(f"{file.file} {file.what}"), "")], width)
     return lines, targets
@@ -159,17 +161,12 @@ def has_words(option: Option, words: str) -> bool:
     return all(word in text for word in words.lower().split())
 
 
-def diff_lines(
-    options: Iterable[Option],
-    before: Mapping[str, object],
-    after: Mapping[str, object],
-    where: str | None,
-    width: int,
-) -> list[Line]:
-    """What differs between a recipe's file and the recipe, option by option."""
+def diff_lines(session: Session, width: int) -> list[Line]:
+    """What differs between the recipe's file and the recipe, option by option."""
+    where, before, after = session.recipe_path, session.history.saved, session.recipe
     name = sanitize(where.rsplit("/", 1)[-1], 60) if where else "the opened model"
     lines: list[Line] = []
-    for option in options:
+    for option in OPTIONS:
         old, new = before.get(option.name), after.get(option.name)
         if old == new:
             continue
@@ -244,7 +241,7 @@ def ask_usual(
     if not found:
         edit()
         return
-    both = {name: recipe.get(name) for name in ("mean_values", "std_values")}
+    both = {name: recipe.get(name) for name in NORMALISING}
     now = next((name for name, changes in found.items() if changes.items() >= both.items()), "")
     about[_TYPED] = "Type them, a value per channel."
 

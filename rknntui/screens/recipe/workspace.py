@@ -9,14 +9,21 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
+from engine import OPTIONS, Finding, Option, did_you_mean, sanitize
+from engine.wire.requests import VALIDATE, OfRecipe
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
-from rknntui.links import GoToOption, Link
+from rknntui.links import GoTo, GoToOption, Link
+from rknntui.screens.base.views import TableWorkspace
+from rknntui.screens.dialogs.dialogs import ask_user
+from rknntui.screens.dialogs.picker import MODELS, PathPicker
 from rknntui.screens.recipe.data import SampleList, SamplePreview
-from rknntui.screens.recipe.editing import FormWorkspace
-from rknntui.screens.recipe.samples import facts_text, make_dataset
+from rknntui.screens.recipe.form import PER_LAYER, OptionForm, as_typed
+from rknntui.screens.recipe.samples import facts_text, make_dataset, pick_dataset
 from rknntui.screens.recipe.words import (
+    NORMALISING,
+    ask_usual,
+    choose,
     concerns,
     diff_lines,
     has_words,
@@ -24,21 +31,17 @@ from rknntui.screens.recipe.words import (
     issue_lines,
     save_recipe,
 )
+from rknntui.session.kept import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
-from rknntui.widgets.form import FormRows, OptionForm, RowState, value_text
 from rknntui.widgets.line_list import Rows, SidePane, TextRows
 from rknntui.widgets.one_line import SearchLine, ViewBar, fit_facts
 
-_FIRST = (
-    *("model", "dataset", "mean_values", "std_values", "target_platform"),
-    *("quantized_dtype", "quantized_algorithm"),
-)
 _OF_DATA = ("run", "next_sample", "previous_sample")
 _NARROW = 110
 """Cells below which the form and the data are views of their own."""
 
 
-class Recipe(FormWorkspace):
+class Recipe(TableWorkspace):
     """The form, the help of the option under the cursor, the samples, problems and changes."""
 
     NAME = "recipe"
@@ -56,7 +59,7 @@ class Recipe(FormWorkspace):
         & #recipe-body { height: 1fr; }
         & #recipe-side { width: 2fr; height: 1fr; }
         & OptionForm { width: 3fr; max-width: 90; }
-        & SampleList, & #diff { width: 3fr; }
+        & SampleList, & #diff { width: 3fr; display: none; }
         & #option-help {
             height: auto; max-height: 60%; padding: 0 1; border-bottom: solid $panel;
         }
@@ -79,10 +82,9 @@ class Recipe(FormWorkspace):
         self._also: set[str] = set()
 
     def compose(self) -> ComposeResult:
-        rows = FormRows(SECTIONS, OPTIONS, self._row_state, first=_FIRST, id="options")
         yield ViewBar(tuple(self.PANES))
         with Horizontal(id="recipe-body"):
-            yield OptionForm(rows, self._edit_text, id="form")
+            yield OptionForm(id="form")
             yield SampleList(id="sample-list")
             yield SidePane(id="diff")
             with Vertical(id="recipe-side"):
@@ -91,53 +93,47 @@ class Recipe(FormWorkspace):
         yield SidePane(id="issues")
         yield SearchLine("search options: Enter keeps, Esc shows all", id="search")
 
-    def on_mount(self) -> None:
-        self.help_pane.SHOW_CURSOR = self.query_one("#diff", TextRows).SHOW_CURSOR = False
-        self.help_pane.can_focus = False
-        self.form.rows.cursor = 1
-        self._show_view()
-
+    form = getters.query_one(OptionForm)
+    """The form."""
     samples = getters.query_one(SampleList)
     """The list of samples."""
     preview = getters.query_one(SamplePreview)
     """The sample under the cursor."""
-    help_pane = getters.query_one("#option-help", TextRows)
+    help_pane = getters.query_one("#option-help", SidePane)
     """What is known of the option under the cursor."""
+    _diff = getters.query_one("#diff", SidePane)
+    _issues = getters.query_one("#issues", SidePane)
+
+    def on_mount(self) -> None:
+        self.help_pane.SHOW_CURSOR = self.help_pane.can_focus = self._diff.SHOW_CURSOR = False
+        self.form.rows.cursor = 1
+        self._arrange()
 
     def on_resize(self) -> None:
         """Side by side where there is room for both."""
-        self.set_class(self.size.width < _NARROW, "-stacked")
-        self._show_view()
+        self._arrange()
         self.call_after_refresh(self._draw)
 
     def pane_shown(self, view: str) -> None:
-        self._show_view()
-        focus = {"Data": self.samples.table, "Changes": self.query_one("#diff")}
+        self._arrange()
+        focus = {"Data": self.samples.table, "Changes": self._diff}
         focus.get(view, self.form.rows).focus()
         self.call_after_refresh(self.samples.table.reveal, self.samples.table.cursor)
         self.call_after_refresh(self._moved)
 
-    def _show_view(self) -> None:
-        for name, pane in self.PANES.items():
-            self.query_one(f"#{pane}").display = name == self.view
-        options = self.view == "Options"
-        self.help_pane.display = options
-        self.set_class(options, "-options")
-        self.set_class(options and self.has_class("-detail"), "-detail")
-        beside = options and not self.has_class("-stacked") and not self.has_class("-detail")
+    def _arrange(self) -> None:
+        """Show what the view has room for."""
+        options, stacked = self.view == "Options", self.size.width < _NARROW
+        detail = options and self.has_class("-detail")
+        beside = options and not stacked and not detail
+        for name, holds in (("stacked", stacked), ("options", options), ("detail", detail)):
+            self.set_class(holds, f"-{name}")
+        self.form.display, self.help_pane.display = options and not detail, options
         self.preview.display = beside or self.view == "Data"
         self.preview.set_class(beside, "-beside")
-        self.form.display = options and not self.has_class("-detail")
-        self.query_one("#issues").display = not (options and self.has_class("-stacked"))
+        self._issues.display = not (options and stacked)
 
     # -- what the form shows ---------------------------------------------------------------------
-
-    def _row_state(self, option: Option) -> RowState:
-        recipe, saved = self.session.recipe, self.session.history.saved
-        in_recipe = option.name in recipe
-        changed = recipe.get(option.name) != saved.get(option.name)
-        problem = self.session.all_problems.get(option.name, "")
-        return RowState(value_text(option, recipe), in_recipe, changed, problem)
 
     def _fits(self, option: Option) -> bool:
         """Whether an option is shown: it has the words that are searched, or concerns the model."""
@@ -178,33 +174,27 @@ class Recipe(FormWorkspace):
     def _draw_help(self) -> None:
         problems, option = self.session.all_problems, self.form.rows.option
         if option is not None:
-            problem = problems.get(option.name, "")
-            if self._typed is not None and self._typed[0] == option.name:
-                problem = self._typed[1]
+            problem = problems.pop(option.name, "")
             fixes = [finding.changes for finding in self.listed_findings()]
             if problem and any(option.name in changes for changes in fixes):
                 problem += f" {key_text('recipe.apply-remedy')} applies the fix."
-            elsewhere = len(set(problems) - {option.name})
-            width = max(20, (self.help_pane.size.width or self.size.width) - 3)
-            told = help_lines(option, problem, elsewhere, width, self.session.recipe)
-            self.help_pane.set_lines(told)
+            pane, recipe = self.help_pane, self.session.recipe
+            pane.set_lines(help_lines(option, problem, len(problems), pane.text_width, recipe))
 
     @on(SidePane.Resized)
     def _draw_side(self) -> None:
         if not self.is_attached:
             return
         self._draw_help()
-        session, width = self.session, max(20, self.size.width - 4)
+        session = self.session
         lines, self._targets = issue_lines(
-            session.all_problems, session.findings, session.dataset, width
+            session.all_problems, self.listed_findings(), session.dataset, self._issues.text_width
         )
-        if "" in (session.asked.get(step) for step in ("config", "dataset")):
+        if session.checking or "" in map(session.asked.get, ("config", "dataset")):
             lines.append([("… checking", "dim")])
         lines = lines or [[("✓ no problems, no findings", "good")]]
-        self.query_one("#issues", TextRows).set_lines(lines, keep_cursor=True)
-        pane = self.query_one("#diff", TextRows)
-        room, where = max(20, (pane.size.width or width) - 3), session.recipe_path
-        pane.set_lines(diff_lines(OPTIONS, session.history.saved, session.recipe, where, room))
+        self._issues.set_lines(lines, keep_cursor=True)
+        self._diff.set_lines(diff_lines(session, self._diff.text_width))
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -223,6 +213,55 @@ class Recipe(FormWorkspace):
         """Something is asked, or is known now."""
         if self.shown:
             self._draw_side()
+
+    # -- changing the recipe ---------------------------------------------------------------------
+
+    def change_recipe(self, changes: Values) -> None:
+        if self.not_now(self.disabled_reason("edit")):
+            return
+        before = self.session.recipe
+        self.session.set_values(changes)
+        if self.session.recipe != before and "custom_ops" in changes:
+            self.workbench.do(self._ask_about_code())
+
+    async def _ask_about_code(self) -> None:
+        from rknntui.screens.dialogs.prompts import ask_trust
+
+        await ask_trust(self.workbench, self.session.recipe)
+        self.session.set_problems(await self.bridge.call(VALIDATE, OfRecipe(self.session.recipe)))
+
+    @on(Rows.Chosen, "#options")
+    def _option_chosen(self) -> None:
+        """Edit; list what there is to choose from, and Layers for what has an entry a layer."""
+        option, recipe = self.form.rows.option, self.session.recipe
+        if option is None or self.unavailable_reason("edit"):
+            self.action_edit()
+        elif option.kind == "choice":
+            choose(self.app, option, recipe, self.change_recipe)
+        elif option.name in NORMALISING:
+            shapes = [tensor.shape for tensor in self.session.inputs]
+            ask_usual(self.app, recipe, shapes, self.change_recipe, self.form.edit)
+        elif option.kind in PER_LAYER and self.session.built is not None:
+            self.post_message(GoTo("layers"))
+        else:
+            self.action_edit()
+
+    def action_edit(self) -> None:
+        """Edit in place; a file or folder is chosen in the picker."""
+        option = self.form.rows.option
+        if self.not_now(self.disabled_reason("edit")):
+            return
+        if self.view == "Data" or (option is not None and option.name == "dataset"):
+            pick_dataset(self)
+        elif option is not None and option.kind == "path":
+            name = option.name
+            start = str(self.session.recipe.get(name) or "")
+            picker = PathPicker(option.help, start, suffixes=MODELS if name == "model" else ())
+            ask_user(self.app, picker, lambda path: self.change_recipe({name: path}))
+        elif option is not None and option.kind == "bool":
+            self.form.rows.action_turn(1)
+        else:
+            self.form.edit()
 
     # -- actions ---------------------------------------------------------------------------------
 
@@ -332,7 +371,7 @@ class Recipe(FormWorkspace):
         """Show all that is known of the option in the place of the form, or give it back."""
         self.toggle_class("-detail")
         detail = self.help_pane.can_focus = self.has_class("-detail")
-        self._show_view()
+        self._arrange()
         (self.help_pane if detail else self.form.rows).focus()
 
     def action_back(self) -> None:
@@ -381,7 +420,7 @@ class Recipe(FormWorkspace):
             return "" if record is None else " ".join(record.files)
         if option is None:
             return ""
-        return f"{option.name}: {self._edit_text(option)}"
+        return f"{option.name}: {as_typed(option, self.session.recipe)}"
 
     def action_copy_table(self) -> None:
         """Copy the shown samples, or the recipe's file."""
