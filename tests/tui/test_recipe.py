@@ -138,6 +138,12 @@ async def test_the_help_names_every_value(name: str) -> None:
     assert all(choice in text for choice in told.choices)
 
 
+async def test_the_help_tells_a_default_once() -> None:
+    for one in OPTIONS:
+        told = "\n".join("".join(t for t, _ in line) for line in help_lines(one, "", 0, 900, {}))
+        assert len(re.findall(r"\b[Dd]efault: \S", told)) == 1, told
+
+
 async def test_problems_are_counted_on_the_tab_and_reached_by_a_key(demo: Path) -> None:
     async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         await until(pilot, lambda: "dataset" in app.session.all_problems, "a problem")

@@ -137,10 +137,8 @@ class FormRows(Rows):
         return [
             ("▸" if here else " ", ""),
             (mark, style),
-            (fit(name + " ext" * row.extension, _NAME_WIDTH - 1), "bad" if bad else ""),
-            (" ", ""),
-            (fit(text, self.value_column()[1]), "bad" if bad else "" if given else "dim"),
-            (" ", ""),
+            (fit(name + " ext" * row.extension, _NAME_WIDTH - 1) + " ", "bad" if bad else ""),
+            (fit(text, self.value_column()[1]) + " ", "bad" if bad else "" if given else "dim"),
             (note.rjust(_NOTE_WIDTH - 2) + " ", "dim"),
         ]
 

@@ -65,7 +65,8 @@ def help_lines(
     lines += wrapped(option.help, width, "")
     if option.reason:
         lines += wrapped(option.reason, width, "dim")
-    facts = [f"default: {option.render(option.default) or 'none'}"]
+    told = "default: " in option.help.lower()
+    facts = [] if told else [f"default: {option.render(option.default) or 'none'}"]
     if option.minimum is not None and option.maximum is not None:
         facts.append(f"{option.minimum} to {option.maximum:,}")
     facts.append(_whose(option, generation_of(str(recipe.get("target_platform") or ""))))
