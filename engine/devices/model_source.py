@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.base.errors import UsageError
+from engine.base.errors import EngineError, UsageError
 from engine.base.leftovers import owned_file
 from engine.dataset import Preprocess
 from engine.devices.connected import Connected
+from engine.simulate.outputs import figures_of_output
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from engine.graph.layers import LayerMap
+    from engine.wire.build import SimulatedOutput
 
 FindLayers = Callable[[], "LayerMap | None"]
 """Finds the layers of a model's build, which may take a build; None where it is not known."""
@@ -24,6 +28,11 @@ FindLayers = Callable[[], "LayerMap | None"]
 def no_layers() -> LayerMap | None:
     """Of a model whose build is not known."""
     return None
+
+
+def no_floats(_: Sequence[Path]) -> tuple[np.ndarray, ...]:
+    """Of a model whose float graph is not known."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,7 @@ class ModelSource:
         preprocess: how pictures become its inputs.
         layers: finds the layers of its build.
         name: of the model that is built, for lists.
+        floats: computes the outputs of the float graph for the files of a sample.
     """
 
     path: Path | None = None
@@ -43,6 +53,27 @@ class ModelSource:
     preprocess: Preprocess = field(default_factory=Preprocess)
     layers: FindLayers = no_layers
     name: str = ""
+    floats: Callable[[Sequence[Path]], Sequence[np.ndarray]] = no_floats
+
+    def figures(
+        self,
+        outputs: Sequence[tuple[str, np.ndarray]],
+        paths: Sequence[Path],
+        top: int,
+        label: str,
+    ) -> tuple[tuple[SimulatedOutput, ...], tuple[str, ...]]:
+        """What a board gave for a sample, beside float where that is known; notes on it."""
+        notes: tuple[str, ...] = ()
+        try:
+            floats = self.floats(paths)
+        except EngineError as error:
+            floats, notes = (), (f"Not compared with float: {error.what}",)
+        beside = floats if len(floats) == len(outputs) else [None] * len(outputs)
+        told = (
+            figures_of_output(name, array, top, label, reference)
+            for (name, array), reference in zip(outputs, beside, strict=True)
+        )
+        return tuple(told), notes
 
     @property
     def title(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +11,12 @@ from engine.base.content import reading
 from engine.base.errors import DatasetError, UsageError
 from engine.base.events import Reporter
 from engine.base.plain import Values
-from engine.services.state import get_pipeline, recipe_of
+from engine.services.state import float_runnable, get_pipeline, recipe_of
 from engine.wire.requests import ModelTarget
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from engine.dataset import Preprocess
     from engine.devices.model_source import ModelSource
     from engine.graph.ir import Graph
@@ -70,8 +73,20 @@ def _of_recipe(path: Path | None, recipe: Recipe, reporter: Reporter) -> ModelSo
     def content() -> bytes:
         return pipeline().packed.data
 
+    preprocess = Preprocess.from_recipe(recipe)
+
+    def floats(paths: Sequence[Path]) -> Sequence[np.ndarray]:
+        from engine.dataset import dataset_from_paths, samples
+
+        if path is not None and recipe.source.model is None:
+            return ()
+        runnable = float_runnable(pipeline())
+        dataset = dataset_from_paths(paths, len(runnable.inputs))
+        feed = next(samples(dataset, runnable.inputs, preprocess, reporter))
+        return tuple(runnable.run(feed).values())
+
     name = Path(recipe.source.model or "build").name
-    return ModelSource(path, content, Preprocess.from_recipe(recipe), layers, name)
+    return ModelSource(path, content, preprocess, layers, name, floats)
 
 
 def _layers_of_build(pipeline: Pipeline) -> LayerMap:

@@ -31,7 +31,7 @@ from engine.quantize import is_quantized_source, lower_for_vendor, require_plain
 from engine.recipe import Recipe, portable_values
 from engine.report import CONTAINER_NOTE
 from engine.services.registry import answers, runs
-from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
+from engine.services.state import WORKER_STATE, float_runnable, get_pipeline, recipe_at, recipe_of
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 from engine.wire.build import (
     ACCURACY,
@@ -136,10 +136,7 @@ def _runnable(
     _ = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
     key = f"run {pipeline.key('deploy')}"
     kept = WORKER_STATE.get_or_make(key, lambda: Runnable.of_build(pipeline))
-    floats = None
-    if pipeline.quantized_build:
-        key = f"run {pipeline.optimised.key}"
-        floats = WORKER_STATE.get_or_make(key, lambda: Runnable.of_float(pipeline))
+    floats = float_runnable(pipeline) if pipeline.quantized_build else None
     return kept, floats, Preprocess.from_recipe(recipe), pipeline.told[:-1]
 
 

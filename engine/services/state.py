@@ -22,6 +22,7 @@ from engine.wire.requests import ModelTarget
 
 if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
+    from engine.pipeline.runner import Runnable
 
 WORKER_STATE = LruCache()
 """Results of stages and views, by key."""
@@ -88,6 +89,15 @@ def _operators_of(recipe: Recipe) -> Callable[[], CustomOperators] | None:
     from engine.pipeline.trusted_code import load_custom_ops
 
     return partial(load_custom_ops, recipe, allowed=trusted_code())
+
+
+def float_runnable(pipeline: Pipeline) -> Runnable:
+    """The float graph of a build, kept for the next sample."""
+    from engine.pipeline.runner import Runnable
+
+    key = f"run {pipeline.optimised.key}"
+    kept: Runnable = WORKER_STATE.get_or_make(key, lambda: Runnable.of_float(pipeline))
+    return kept
 
 
 def load_directly(pipeline: Pipeline) -> LoadedModel:

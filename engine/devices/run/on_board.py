@@ -21,7 +21,7 @@ from engine.devices.measure.measured import memory_of, memory_text
 from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files, require_inputs
 from engine.facts import chip as chip_facts
-from engine.simulate.outputs import figures_of_output, output_files, save_outputs
+from engine.simulate.outputs import output_files, save_outputs
 from engine.wire.board import MemoryParams, MemoryReport, Ran, RunParams
 from engine.wire.devices import BoardMemory
 
@@ -188,12 +188,11 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
     table = LayerTimes() if text is None else read_layer_times(text, model.layers, model.told)
     memory, reason = memory_of(opened)
     by_clock = () if timed.run_us else (_BY_CLOCK,)
+    named = [*zip(names, arrays, strict=True)]
+    figures, floats = model.figures(named, paths, params.top, board.label)
     return Ran(
-        **vars(board.head(opened, *notes, *by_clock, *table.notes)),
-        outputs=tuple(
-            figures_of_output(name, array, params.top, board.label)
-            for name, array in zip(names, arrays, strict=True)
-        ),
+        **vars(board.head(opened, *notes, *by_clock, *table.notes, *floats)),
+        outputs=figures,
         milliseconds=statistics.median(timed.run_us or timed.wall_us) / 1000,
         layers=table.rows,
         memory=memory,

@@ -35,7 +35,7 @@ from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
 from engine.devices.toolkit.board import ToolkitBoard, memory_by_toolkit, toolkit_board
 from engine.facts import chip
-from engine.simulate.outputs import figures_of_output, output_files, save_outputs
+from engine.simulate.outputs import output_files, save_outputs
 from engine.toolkit.toolkit import RemoteRKNN
 from engine.wire.board import MemoryReport, Ran, RunParams
 from engine.wire.devices import Performance, PerfParams
@@ -75,12 +75,11 @@ def run_by_job(address: Address, params: RunParams, source: ModelSource, reporte
         if params.layers:
             with stages.stage(_LAYERS), board.session(perf=True) as timed:
                 table = layer_times_of(board.report(timed), source.layers, told=source.told)
+    named = [*zip(names, arrays, strict=True)]
+    figures, floats = source.figures(named, paths, params.top, "measured")
     return Ran(
-        **vars(board.head(*notes, *table.notes)),
-        outputs=tuple(
-            figures_of_output(name, array, params.top, "measured")
-            for name, array in zip(names, arrays, strict=True)
-        ),
+        **vars(board.head(*notes, *table.notes, *floats)),
+        outputs=figures,
         milliseconds=statistics.median(times) / 1000,
         layers=table.rows,
         memory_reason=_NO_MEMORY,

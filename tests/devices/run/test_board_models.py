@@ -63,6 +63,22 @@ def test_pictures_are_prepared_as_the_build_says(model: Path, container: Path) -
     assert plain.preprocess.mean is None
 
 
+def test_what_a_board_gives_stands_beside_float(model: Path) -> None:
+    picture = demo_folder() / "calibration" / "005.png"
+    source = model_source(ModelTarget(recipe=RECIPE), None, NullReporter())
+    (floats,) = source.floats([picture])
+    (output,), notes = source.figures([("logits", floats + 0.5)], [picture], 3, "measured")
+    assert output.beside is not None
+    assert (output.label, notes) == ("measured", ())
+    assert output.beside.largest == pytest.approx(0.5, abs=1e-3)
+    assert output.beside.at[0] == pytest.approx(output.top[0].value - 0.5, abs=1e-3)
+    for recipe, words in ((None, ""), ({**RECIPE, "model": "/nowhere.onnx"}, "with float")):
+        unknown = model_source(ModelTarget(str(model), recipe), None, NullReporter())
+        (output,), notes = unknown.figures([("logits", floats)], [picture], 3, "measured")
+        assert output.beside is None
+        assert words in " ".join(notes)
+
+
 def test_what_names_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="names no recipe and no path"):
         model_source(ModelTarget(), None, NullReporter())
