@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.api.costs import check, estimate, ways_to_rate
 from engine.api.layer_table import LayerTable, layer_table
+from engine.api.reports import build_report
 from engine.api.typed import (
     BuiltModel,
     analyse_model,
@@ -26,6 +27,7 @@ __all__ = [
     "LayerTable",
     "analyse_model",
     "build_model",
+    "build_report",
     "check",
     "estimate",
     "layer_table",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from engine import atomic_write, refuse_existing
+from engine import COST_REPORTS, CostReport, atomic_write, cost_report, refuse_existing
 from engine.wire.codec import Values, encode
 from engine.wire.cost import (
     COST_ADVICE,
@@ -26,7 +26,6 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.request import values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 from rknntui.cli.verb import Printed, show
-from rknntui.cost_report import REPORTS, Kind, report_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,8 +46,8 @@ async def loaded(session: WorkerSession, model: Path, options: Values, fields: V
 
 
 def _checked(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None and path.suffix.lower() not in REPORTS:
-        raise click.BadParameter(f"{path} does not end in {', '.join(REPORTS)}.")
+    if path is not None and path.suffix.lower() not in COST_REPORTS:
+        raise click.BadParameter(f"{path} does not end in {', '.join(COST_REPORTS)}.")
     return path
 
 
@@ -78,7 +77,7 @@ def show_estimates(
     flags: dict[str, Any],
     lines: Callable[[Estimates], list[str]],
     *,
-    kind: Kind,
+    kind: CostReport,
     layers: bool = True,
     spans: bool = False,
     order: Callable[[Estimates], Estimates] | None = None,
@@ -118,7 +117,7 @@ def show_estimates(
     estimates, advice = with_worker(action, narrator)
     estimates = order(estimates) if order is not None else estimates
     if report is not None:
-        text = report_text(estimates, report.suffix, kind)
+        text = cost_report(estimates, report.suffix, kind)
         atomic_write(report.absolute(), text.encode("utf-8"), overwrite=force)
         narrator.say(f"wrote {report}")
     gates = limits.gates(estimate_figures(estimates.chips))

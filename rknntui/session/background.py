@@ -108,8 +108,7 @@ class Background:
         return {"path": container} if container else {"recipe": dict(self._session.recipe)}
 
     async def _builds(self) -> None:
-        from engine import list_jobs
-        from rknntui.session.builds import build_rows
+        from engine import build_rows, list_jobs
 
         records = await asyncio.to_thread(list_jobs, HISTORY)
         model = self._session.recipe.get("model")

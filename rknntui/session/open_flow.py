@@ -131,8 +131,7 @@ async def open_build(session: Session, bridge: Bridge, record: JobRecord) -> Non
     Raises:
         EngineError: the model cannot be read.
     """
-    from engine import read_events, read_result
-    from rknntui.session.builds import recipe_of
+    from engine import read_events, read_result, recipe_of
 
     recipe = dict(recipe_of(record))
     if session.recipe.get("model") == recipe["model"] and session.container is None:

@@ -34,7 +34,7 @@ from rknntui.session.messages import (
 )
 
 if TYPE_CHECKING:
-    from engine import Finding
+    from engine import BuildRow, Finding
     from engine.wire.build import BuildSummary
     from engine.wire.compile import Compiled
     from engine.wire.cost import Estimates
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from engine.wire.model import ModelView, Tensor
     from engine.wire.requests import Checked
     from engine.wire.vendor import ToolkitEnvironment
-    from rknntui.session.builds import BuildRow
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -10,10 +10,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from engine import escaped
+from engine import delimited, escaped
 from engine.wire.codec import encode
 from engine.wire.table import Table
-from rknntui.tables import delimited
 from rknntui.widgets.one_line import SearchLine
 from rknntui.widgets.records import RecordTable
 

@@ -26,7 +26,8 @@ def entries(repository: Path) -> set[str]:
 
 
 def sources(repository: Path) -> Iterator[ast.Module]:
-    for path in [*sorted((repository / "rknntui").rglob("*.py")), repository / "engine/report.py"]:
+    rooms = [*(repository / "rknntui").rglob("*.py"), *(repository / "engine/reports").glob("*.py")]
+    for path in [*sorted(rooms), repository / "engine/report.py"]:
         yield ast.parse(path.read_text(encoding="utf-8"))
 
 

@@ -12,7 +12,17 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from engine import JobRecord, LogLine, event_to_dict, find_log, list_jobs, read_events
+from engine import (
+    JobRecord,
+    LogLine,
+    Tried,
+    build_rows,
+    event_to_dict,
+    find_log,
+    list_jobs,
+    pareto_front,
+    read_events,
+)
 from engine.base.peers.far import encode
 from engine.jobs.record import new_record
 from engine.wire.build import BUILD, BuildParams
@@ -20,7 +30,6 @@ from rknntui.app import Workbench
 from rknntui.screens.builds.comparing import Compared, comparison
 from rknntui.screens.builds.front import FrontChart
 from rknntui.screens.builds.workspace import Builds
-from rknntui.session.builds import Tried, build_rows, front
 from rknntui.session.job_view_model import JobView
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
@@ -195,8 +204,8 @@ def test_the_front_joins_what_nothing_dominates() -> None:
         (time, Tried(name, {}, db, name, name == "v"))
         for name, time, db in (("a", 1.0, 20.0), ("b", 2.0, 30.0), ("c", 2.5, 25.0), ("v", 4, inf))
     ]
-    assert [one.id for _, one in front(points)] == ["a", "b", "v"]
-    assert front([(1.0, points[0][1]), (1.0, points[1][1])]) == [(1.0, points[1][1])]
+    assert [one.id for _, one in pareto_front(points)] == ["a", "b", "v"]
+    assert pareto_front([(1.0, points[0][1]), (1.0, points[1][1])]) == [(1.0, points[1][1])]
     chart = FrontChart()
     chart.show(points, "b", "rk3588", "")
     text = words(chart._draw(78, 12))

@@ -11,12 +11,18 @@ from typing import Any
 import click
 
 from engine import (
+    BuildReport,
     Event,
     UsageError,
     atomic_write,
+    chart_svg,
+    container_report,
+    gather_report,
     human_bytes,
     job_record,
+    recipe_of,
     refuse_existing,
+    report_html,
     sqnr_rank,
     summary_text,
 )
@@ -48,9 +54,8 @@ from rknntui.cli.gates import Limits, estimate_figures, limit_flags, output_figu
 from rknntui.cli.output import emit, row_text, table_lines
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
 from rknntui.cli.verb import Printed, ask, described, show, verb
-from rknntui.session.builds import recipe_of
 
 
 @click.command("build", cls=Verb, **described(BUILD))
@@ -190,12 +195,10 @@ def report(
 ) -> int:
     """Write all of a build as one HTML file that needs no network, or one chart of it as SVG.
 
-    TARGET is a model file, a recipe, or the id of a job of the history. What the cache does not
-    hold is built and analysed. With a chip (--target-platform) layers have estimated times, and
-    those of the last run of this build on a board.
+    TARGET is a model file, a recipe, the id of a job of the history, or a container, of which less
+    is known. What the cache does not hold is built and analysed. With a chip (--target-platform)
+    layers have estimated times, and those of the last run of this build on a board.
     """
-    from rknntui.cost_report.build_page import CHARTS, BuildReport, gather, page
-
     if (output.suffix.lower() == ".svg") != (chart is not None):
         raise UsageError(
             "One chart is written as SVG, and a whole report as HTML.",
@@ -205,13 +208,16 @@ def report(
     options = values_of(flags)
 
     async def action(session: WorkerSession) -> BuildReport:
+        asked = partial(ask, session)
         recipe: Values = {**_recipe_of_job(target), **options}
         if "model" not in recipe:
+            if (await sniffed(session, Path(target))).kind == "rknn":
+                return await container_report(asked, str(Path(target).absolute()))
             recipe = await resolve(session, Path(target), options)
-        return await gather(partial(ask, session), recipe)
+        return await gather_report(asked, recipe)
 
     found = with_worker(action, Narrator(quiet=quiet))
-    text = page(found) if chart is None else CHARTS[chart](found)
+    text = report_html(found) if chart is None else chart_svg(found, chart)
     size = atomic_write(output.absolute(), text.encode(), overwrite=force)
     lines = [f"{output}: {human_bytes(size)}", *(f"not in it: {why}" for why in found.absent)]
     more = {"path": str(output.absolute()), "bytes": size, "absent": list(found.absent)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from engine import sanitize
+from engine import judged, sanitize
 from engine.wire.cost import (
     COST_CHECK,
     COST_CHIPS,
@@ -31,7 +31,6 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags
 from rknntui.cli.session import with_worker
 from rknntui.cli.verb import Printed, verb
-from rknntui.cost_report import judged
 
 SORTS: dict[str, Callable[[ChipEstimate], float]] = {
     "fps": lambda each: -each.fps.value if each.fps is not None else inf,

@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from engine import gain_text, human_bytes, sanitize, sqnr_text
-from engine.wire.formats import CHANGE, MILLISECONDS, SHORT_MOMENT
-from rknntui.session.builds import (
+from engine import (
     changed_entries,
     changed_options,
     dicts,
+    gain_text,
+    human_bytes,
     number,
     output_decibels,
     recipe_of,
+    sanitize,
+    sqnr_text,
     value_text,
 )
+from engine.wire.formats import CHANGE, MILLISECONDS, SHORT_MOMENT
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.strips import fit
 
 if TYPE_CHECKING:
     from engine import JobRecord
-    from rknntui.session.builds import Values
+    from engine.wire.codec import Values
     from rknntui.widgets.strips import Line
 
 TOLD_DB = 0.05

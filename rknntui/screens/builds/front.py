@@ -8,16 +8,15 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from engine import sanitize, sqnr_text
+from engine import BuildRow, Tried, pareto_front, recipe_of, sanitize, sqnr_text, tried
 from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
 from engine.wire.formats import MILLISECONDS
 from engine.wire.sweep import SWEEP
-from rknntui.session.builds import BuildRow, Tried, front, recipe_of, tried
 from rknntui.widgets.charts import Axis, Chart, Spot, scatter
 
 if TYPE_CHECKING:
+    from engine import Priced
     from rknntui.screens.base.workspace import Workspace
-    from rknntui.session.builds import Priced
     from rknntui.widgets.strips import Line
 
 _ESTIMATED = 20
@@ -116,7 +115,7 @@ class FrontChart(Chart):
             return [[(self._said, "dim")]]
         finite = [one.lowest for _, one in self._points if math.isfinite(one.lowest)]
         equal = max(finite, default=0.0) + _ABOVE_DB
-        best = front(self._points)
+        best = pareto_front(self._points)
         spots, top = [], ""
         for point in sorted(
             self._points, key=lambda p: (p[1].id == self._chosen, not p[1].variant)

@@ -6,22 +6,20 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from engine import recipe_of, result_of, results_of
 from engine.wire.build import ACCURACY, BUILD
 from engine.wire.method import Query
 from rknntui.screens.builds.comparing import Compared
-from rknntui.session.builds import recipe_of, result_of
 
 if TYPE_CHECKING:
-    from engine import JobRecord
+    from engine import BuildRow, JobRecord
     from engine.wire.method import Method
     from rknntui.bridge import Bridge
-    from rknntui.session.builds import BuildRow
 
 
 def compared(row: BuildRow, records: Iterable[JobRecord]) -> Compared:
     """A side of a comparison, with its layers where an error analysis of its recipe ran."""
     from engine import read_result, sqnr_rank
-    from rknntui.cost_report.build_page import results_of
 
     analysis = next(results_of(records, ACCURACY, recipe_of(row.record)), None)
     known = () if analysis is None else analysis.layers
@@ -36,7 +34,7 @@ async def report_of(build: JobRecord, records: Iterable[JobRecord], bridge: Brid
     Raises:
         EngineError: there is no worker.
     """
-    from rknntui.cost_report.build_page import gather, page, results_of
+    from engine import gather_report, report_html
 
     recipe = recipe_of(build)
 
@@ -47,4 +45,4 @@ async def report_of(build: JobRecord, records: Iterable[JobRecord], bridge: Brid
             return await asyncio.to_thread(result_of, build, method)
         return await asyncio.to_thread(next, results_of(records, method, recipe), None)
 
-    return await asyncio.to_thread(page, await gather(ask, recipe))
+    return await asyncio.to_thread(report_html, await gather_report(ask, recipe))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from textual import getters, on
 from textual.containers import Vertical
 
-from engine import JobRecord, sanitize
+from engine import BuildRow, JobRecord, build_rows, recipe_of, result_of, sanitize
 from engine.wire.build import BUILD, BuildSummary
 from engine.wire.project_tables import BUILDS, JOBS
 from engine.wire.sweep import SWEEP, Sweep, SweepParams
@@ -23,7 +23,6 @@ from rknntui.screens.builds.detail import Detail, summary_lines
 from rknntui.screens.builds.front import BuildTimes, FrontChart
 from rknntui.screens.builds.history import compared, report_of
 from rknntui.screens.builds.variants import SWEEP_FORM, VariantsPane, default_axes
-from rknntui.session.builds import BuildRow, build_rows, recipe_of, result_of
 from rknntui.session.job_view_model import JobView, job_word
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
@@ -482,7 +481,7 @@ class Builds(TableWorkspace):
         elif self.view == "Builds" and record is not None:
             self.workbench.do(self._report(record))
         elif self.view == "Front":
-            from rknntui.cost_report.pictures import front_chart
+            from engine import front_chart
 
             chosen = self.row.id if self.row else ""
             text = front_chart(self._times.points, str(self.session.chip), chosen)

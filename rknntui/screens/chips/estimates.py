@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine import shape_text
+from engine import judged, shape_text
 from engine.wire.cost import (
     COST_ADVICE,
     COST_ESTIMATE,
@@ -29,9 +29,9 @@ from rknntui.screens.dialogs.request import Form
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
+    from engine import CostReport
     from engine.wire.method import Query
     from engine.wire.model import Tensor
-    from rknntui.cost_report import Kind
     from rknntui.screens.base.workspace import Workspace
 
 # What is varied in an estimate, and the dialog that asks for it.
@@ -387,7 +387,7 @@ class Answers:
 
 # Writing the report of an estimate.
 
-_KINDS: dict[str, Kind] = {"Chips": "chips", "Memory": "tensors", "Roofline": "roofline"}
+_KINDS: dict[str, CostReport] = {"Chips": "chips", "Memory": "tensors", "Roofline": "roofline"}
 
 
 def ask_report(workspace: Workspace, params: EstimateParams, view: str) -> None:
@@ -412,17 +412,18 @@ def ask_report(workspace: Workspace, params: EstimateParams, view: str) -> None:
 
 
 def _problem(path: str) -> str:
-    from rknntui.cost_report import REPORTS
+    from engine import COST_REPORTS
 
-    known = Path(path).suffix.lower() in REPORTS
-    return "" if known else f"A report ends in {', '.join(REPORTS)}."
+    known = Path(path).suffix.lower() in COST_REPORTS
+    return "" if known else f"A report ends in {', '.join(COST_REPORTS)}."
 
 
-def _write(workspace: Workspace, path: str, force: bool, kind: Kind, estimates: Estimates) -> None:
-    from engine import EngineError, atomic_write
-    from rknntui.cost_report import report_text
+def _write(
+    workspace: Workspace, path: str, force: bool, kind: CostReport, estimates: Estimates
+) -> None:
+    from engine import EngineError, atomic_write, cost_report
 
-    text = report_text(estimates, Path(path).suffix, kind)
+    text = cost_report(estimates, Path(path).suffix, kind)
     try:
         atomic_write(Path(path), text.encode("utf-8"), overwrite=force)
     except EngineError as error:

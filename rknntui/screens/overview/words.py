@@ -31,9 +31,9 @@ from rknntui.widgets.strips import bar, cells, fit
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from engine import BuildRow
     from engine.wire.cost import LayerCost
     from engine.wire.hybrid import Ranked
-    from rknntui.session.builds import BuildRow
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 

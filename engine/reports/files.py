@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from engine import sanitize
+from engine.base.text import sanitize
 
 if TYPE_CHECKING:
     from engine.wire.table import Table

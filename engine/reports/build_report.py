@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import Any
 
-from engine import (
-    OPTIONS,
-    EngineError,
-    JobRecord,
-    __version__,
-    list_jobs,
-    sqnr_rank,
-    summary_sections,
+from engine.base.errors import ContainerError, EngineError, UsageError
+from engine.base.plain import Values
+from engine.base.text import did_you_mean
+from engine.base.version import __version__
+from engine.jobs.history import JobRecord, list_jobs
+from engine.options import OPTIONS
+from engine.report import sqnr_rank, summary_sections
+from engine.reports.builds import (
+    Priced,
+    Tried,
+    build_rows,
+    recipe_of,
+    result_of,
+    results_of,
+    tried,
 )
-from engine.wire.build import ACCURACY, BUILD, AccuracyParams, BuildParams, BuildSummary
-from engine.wire.codec import Values
-from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams, Estimates
-from engine.wire.cost_tables import CHIPS
-from engine.wire.devices import DEVICES_PERF, Performance
-from engine.wire.layers import LAYERS, LayerFigures, by_layer, layer_rows, layers_of
-from engine.wire.method import Method
-from engine.wire.model import RANGES, RangeRow
-from engine.wire.requests import ModelTarget
-from engine.wire.sweep import SWEEP
-from rknntui.cost_report.pictures import (
+from engine.reports.files import html_page, html_table, html_text
+from engine.reports.pictures import (
     Series,
     channel_bars,
     chip_bars,
@@ -38,15 +36,15 @@ from rknntui.cost_report.pictures import (
     memory_map,
     roofline,
 )
-from rknntui.session.builds import (
-    Priced,
-    Tried,
-    build_rows,
-    recipe_of,
-    result_of,
-    tried,
-)
-from rknntui.tables import html_page, html_table, html_text
+from engine.wire.build import ACCURACY, BUILD, AccuracyParams, BuildParams, BuildSummary
+from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams, Estimates
+from engine.wire.cost_tables import CHIPS
+from engine.wire.devices import DEVICES_PERF, Performance
+from engine.wire.layers import LAYERS, LayerFigures, by_layer, layer_rows, layers_of
+from engine.wire.method import Method
+from engine.wire.model import OPEN, RANGES, ModelView, RangeRow
+from engine.wire.requests import ModelTarget
+from engine.wire.sweep import SWEEP
 
 Ask = Callable[[Method[Any, Any], Any], Awaitable[Any]]
 """Answers a query or gives a job's result; None where it is not known and is not to be asked."""
@@ -81,7 +79,7 @@ class BuildReport:
         return chips[0] if len(chips) == 1 and chips[0].layers else None
 
 
-async def gather(ask: Ask, recipe: Values) -> BuildReport:
+async def gather_report(ask: Ask, recipe: Values) -> BuildReport:
     """Ask for all of a build.
 
     Raises:
@@ -125,16 +123,27 @@ async def gather(ask: Ask, recipe: Values) -> BuildReport:
     return BuildReport(summary, recipe, layers, estimates, ranges, tuple(absent), tuple(points))
 
 
-def results_of(
-    records: Iterable[JobRecord], method: Method[Any, Any], recipe: Values
-) -> Iterator[Any]:
-    """The results of the finished jobs of a recipe, the newest first."""
-    for record in records:
-        done = record.method == method.name and record.state == "done"
-        if done and recipe_of(record) == recipe:
-            result = result_of(record, method)
-            if result is not None:
-                yield result
+async def container_report(ask: Ask, path: str) -> BuildReport:
+    """What a container says of its build.
+
+    Raises:
+        EngineError: it cannot be read, or does not hold what was known of its build.
+    """
+    view: ModelView = await ask(OPEN, ModelTarget(path))
+    if view.summary is None:
+        raise ContainerError(
+            f"{view.name} does not say how its build went.",
+            cause="An older version wrote it, or that part of it is damaged.",
+            remedy="Give the recipe or the model that it was built from.",
+        )
+    layers = by_layer(layers_of("kernel", view.summary.layers))
+    return BuildReport(view.summary, view.recipe or {}, layers, None, (), _NOT_IN_A_CONTAINER)
+
+
+_NOT_IN_A_CONTAINER = tuple(
+    f"{what}: a container does not hold it; give the recipe or the model that it was built from"
+    for what in ("error of each layer", "ranges", "estimate", "times on a board", "other builds")
+)
 
 
 def _measured(records: Sequence[JobRecord], recipe: Values) -> Performance | None:
@@ -222,6 +231,24 @@ CHARTS: dict[str, Callable[[BuildReport], str]] = {
 """Name of a chart -> its SVG."""
 
 
+def chart_svg(report: BuildReport, chart: str) -> str:
+    """One chart of a build; what is not known of it, the chart says.
+
+    Args:
+        report: of the build.
+        chart: ``error``: SQNR along the network; ``time``: of each layer, estimated and measured;
+            ``roofline``; ``memory``: over time; ``front``: error against time of the builds of the
+            history; ``channels``: their ranges; ``chips``: frames a second.
+
+    Raises:
+        UsageError: there is no such chart.
+    """
+    if chart not in CHARTS:
+        remedy = did_you_mean(chart, CHARTS) or f"It is one of {', '.join(CHARTS)}."
+        raise UsageError(f"There is no chart {chart!r} of a build.", remedy=remedy)
+    return CHARTS[chart](report)
+
+
 # -- the page --------------------------------------------------------------------------------------
 
 _SCRIPT = """
@@ -242,7 +269,7 @@ for (const table of document.querySelectorAll("table.sort")) {
 _LIBRARIES = ("onnx", "onnxruntime", "numpy", "pillow")
 
 
-def page(report: BuildReport) -> str:
+def report_html(report: BuildReport) -> str:
     """One HTML file; what is from model, recipe or findings is escaped."""
     sections = [one for one in summary_sections(report.summary) if one.title != "Next step"]
     parts = [

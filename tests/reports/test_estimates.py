@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from engine import COST_REPORTS, CostReport, cost_report
 from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost, MemoryCost, TensorSpan
 from engine.wire.cost_tables import interval_text
 from engine.wire.formats import MILLISECONDS, RATE
-from rknntui.cost_report import REPORTS, Kind, report_text
 
 HOSTILE = '=1+1</title><script>alert("x")</script>&\x1b[31m'
 
@@ -33,8 +33,8 @@ def estimates(name: str = HOSTILE) -> Estimates:
 
 
 @pytest.mark.parametrize("kind", ["chips", "layers", "tensors", "roofline"])
-def test_a_picture_is_xml_without_anything_from_outside(kind: Kind) -> None:
-    text = report_text(estimates(), ".svg", kind)
+def test_a_picture_is_xml_without_anything_from_outside(kind: CostReport) -> None:
+    text = cost_report(estimates(), ".svg", kind)
     root = ElementTree.fromstring(text)  # noqa: S314 - our own text
     names = {each.tag.rpartition("}")[2] for each in root.iter()}
     assert names <= {"svg", "title", "rect", "text", "path", "circle"}
@@ -44,7 +44,7 @@ def test_a_picture_is_xml_without_anything_from_outside(kind: Kind) -> None:
 
 
 def test_a_page_escapes_what_is_from_the_model() -> None:
-    text = report_text(estimates(), ".html", "chips")
+    text = cost_report(estimates(), ".html", "chips")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     assert "estimated" in text
@@ -55,24 +55,24 @@ def test_a_page_escapes_what_is_from_the_model() -> None:
     ("kind", "rows", "column"),
     [("chips", 2, "chip"), ("layers", 1, "layer"), ("tensors", 1, "chip")],
 )
-def test_csv_has_a_head_and_says_estimated(kind: Kind, rows: int, column: str) -> None:
-    found = list(csv.DictReader(io.StringIO(report_text(estimates(), ".csv", kind))))
+def test_csv_has_a_head_and_says_estimated(kind: CostReport, rows: int, column: str) -> None:
+    found = list(csv.DictReader(io.StringIO(cost_report(estimates(), ".csv", kind))))
     assert len(found) == rows
     assert all(row["label"] == "estimated" and row[column] for row in found)
 
 
 def test_a_name_in_csv_is_no_formula() -> None:
-    row = next(csv.DictReader(io.StringIO(report_text(estimates(), ".csv", "layers"))))
+    row = next(csv.DictReader(io.StringIO(cost_report(estimates(), ".csv", "layers"))))
     assert row["layer"].startswith("'=")
     assert row["total_cycles"] == "20"
-    row = next(csv.DictReader(io.StringIO(report_text(estimates("\t =1"), ".csv", "layers"))))
+    row = next(csv.DictReader(io.StringIO(cost_report(estimates("\t =1"), ".csv", "layers"))))
     assert row["layer"].startswith("'")
 
 
-@pytest.mark.parametrize("form", REPORTS)
+@pytest.mark.parametrize("form", COST_REPORTS)
 def test_nothing_to_show_is_a_report_still(form: str) -> None:
     for kind in ("chips", "layers", "tensors"):
-        assert report_text(Estimates("net.onnx", (), 0.0), form, kind)
+        assert cost_report(Estimates("net.onnx", (), 0.0), form, kind)
 
 
 def test_an_interval_of_microseconds_has_bounds_that_differ() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+from engine.reports.files import delimited, html_page, html_table, html_text
+from engine.reports.pictures import chip_bars, layer_bars, memory_map, picture, roofline
 from engine.wire.cost import ChipEstimate, Estimates, Interval
 from engine.wire.cost_tables import CHIPS, TENSORS, problem_lines
 from engine.wire.layers import COST, layer_rows
-from rknntui.cost_report.pictures import chip_bars, layer_bars, memory_map, picture, roofline
-from rknntui.tables import delimited, html_page, html_table, html_text
 
 
 def csv_text(estimates: Estimates, kind: str) -> str:
@@ -57,25 +57,25 @@ def _chip(one: ChipEstimate, model: str) -> list[str]:
     return [*parts, html_table(COST, layer_rows(one))]
 
 
-Kind = Literal["chips", "layers", "tensors", "roofline"]
+CostReport = Literal["chips", "layers", "tensors", "roofline"]
 """What the rows of a CSV are, and what a picture shows."""
 
-_FORMS: dict[str, Callable[[Estimates, Kind], str]] = {
+_FORMS: dict[str, Callable[[Estimates, CostReport], str]] = {
     ".csv": csv_text,
     ".svg": picture,
     ".html": lambda estimates, _: page(estimates),
     ".htm": lambda estimates, _: page(estimates),
 }
-REPORTS = tuple(_FORMS)
+COST_REPORTS = tuple(_FORMS)
 """Ends of names that a report may have."""
 
 
-def report_text(estimates: Estimates, form: str, kind: Kind) -> str:
+def cost_report(estimates: Estimates, form: str, kind: CostReport) -> str:
     """A report.
 
     Args:
         estimates: with layers, and with tensors over time where the form shows them.
-        form: one of :data:`REPORTS`.
+        form: one of :data:`COST_REPORTS`.
         kind: what it is about.
     """
     return _FORMS[form.lower()](estimates, kind)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TypeGuard
 from xml.sax.saxutils import escape
 
-from engine import human_bytes, sanitize, sqnr_text
+from engine.base.text import human_bytes, sanitize
+from engine.report import sqnr_text
+from engine.reports.builds import Priced, pareto_front
 from engine.wire.cost import ChipEstimate, Estimates
 from engine.wire.cost_tables import interval_text
 from engine.wire.formats import FIGURE, MILLISECONDS, RATE
 from engine.wire.model import RangeRow
-from rknntui.session.builds import Priced, front
 
 _WIDTH, _LABEL, _ROW = 900, 250, 20
 _COLOURS = {
@@ -280,7 +281,7 @@ def front_chart(points: Sequence[Priced], chip: str, chosen: str = "") -> str:
     for time in (left + (right - left) * at / 4 for at in range(5)):
         across = place(time, low)[0]
         parts.append(_text(across, _BASE + 14, FIGURE.text(time), "middle"))
-    best = front(points)
+    best = pareto_front(points)
     line = [place(time, one.lowest) for time, one in best]
     steps = "".join(f" H{x} V{y}" for x, y in line[1:])
     parts.append(f'<path d="M{line[0][0]} {line[0][1]}{steps}" fill="none" stroke="#3f8f6b"/>')

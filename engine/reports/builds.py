@@ -11,15 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import OPTIONS, sanitize, sqnr_rank
+from engine.base.errors import EngineError
+from engine.base.plain import Values
+from engine.base.text import sanitize
+from engine.jobs.history import JobRecord, read_result
+from engine.options import OPTIONS, Option
+from engine.report import sqnr_rank
 from engine.wire.formats import FIGURE, SHORT_MOMENT
 
 if TYPE_CHECKING:
-    from engine import JobRecord, Option
     from engine.wire.method import Method
     from engine.wire.sweep import Sweep
-
-    Values = Mapping[str, Any]
 
 _MANY = 3
 """Layers that are named one by one; of more the number is told."""
@@ -84,13 +86,23 @@ def recipe_of(record: JobRecord) -> Values:
 
 def result_of(record: JobRecord, method: Method[Any, Any]) -> Any:
     """The result of a job of the history; None where it is gone, or of another version."""
-    from engine import EngineError, read_result
-
     try:
         result = read_result(record.id)
         return method.read(result) if result is not None else None
     except EngineError:
         return None
+
+
+def results_of(
+    records: Iterable[JobRecord], method: Method[Any, Any], recipe: Values
+) -> Iterator[Any]:
+    """The results of the finished jobs of a recipe, the newest first."""
+    for record in records:
+        done = record.method == method.name and record.state == "done"
+        if done and recipe_of(record) == recipe:
+            result = result_of(record, method)
+            if result is not None:
+                yield result
 
 
 def build_rows(
@@ -220,7 +232,7 @@ def tried(rows: Iterable[BuildRow], recipe: Values, sweep: Sweep | None) -> list
     return found
 
 
-def front(points: Iterable[Priced]) -> list[Priced]:
+def pareto_front(points: Iterable[Priced]) -> list[Priced]:
     """The undominated ones by time: nothing that is as fast has a higher SQNR."""
     best: list[Priced] = []
     for point in sorted(points, key=lambda one: (one[0], -one[1].lowest)):

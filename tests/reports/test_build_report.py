@@ -1,0 +1,122 @@
+"""``engine.build_report``: all of a build for a script, as a file or a chart; of a container."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import product
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from engine import (
+    BuildReport,
+    ContainerError,
+    Recipe,
+    Tried,
+    UsageError,
+    build_model,
+    build_report,
+    build_rows,
+    chart_svg,
+    list_jobs,
+    report_html,
+)
+from engine.build import BuildSummary, OutputFidelity
+from engine.reports.build_report import CHARTS
+from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost
+from engine.wire.layers import layers_of
+from engine.wire.model import RangeRow
+from rknntui.demo import demo_recipe
+
+HOSTILE = '</title><script>alert("x")</script>&\x1b[31m'
+
+
+class Seen(HTMLParser):
+    """Tags, and everything that would be loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loaded: list[str | None] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loaded += [value for name, value in attrs if name in ("src", "href", "data")]
+
+
+def report(name: str) -> BuildReport:
+    counts = dict.fromkeys(("samples", "float_bytes", "container_bytes", "nodes"), 1)
+    texts = dict.fromkeys(("key", "quantized_dtype", "quantized_algorithm", "next_command"), name)
+    lists = dict.fromkeys(("layers", "worst", "findings", "stages"), ())
+    output = OutputFidelity(None, 1.0, name=name)
+    summary = BuildSummary(
+        name=name, quantized=True, quantized_method=name, quantized_bytes=1, outputs=(output,),
+        **counts, **texts, **lists,
+    )  # fmt: skip
+    layer = LayerCost(
+        id=name, layers=(name,), name=name, op="Conv", dtype="int8", target="NPU", reason="",
+        remedy="", shapes_in="", shape_out="", ddr_cycles=10, npu_cycles=20, total_cycles=20,
+        read_bytes=300, write_bytes=500, weight_bytes=72, macs=900, time_ms=1.5, bound="compute",
+    )  # fmt: skip
+    chip = ChipEstimate(
+        "rk3588", 2, "int8", 1, 1, 1000.0, "fitted", time_ms=Interval(1.5, 1.2, 1.9),
+        layers=(layer,), peak_gops=6000.0, bandwidth_gbs=20.0,
+    )  # fmt: skip
+    ranges = (RangeRow(name, "int8", 8, 0.1, 0.4, None, None, None, None, None),)
+    rows = layers_of("estimated", (layer,))
+    found, recipe = Estimates(name, (chip,), 0.1), {"dataset": name, "target_platform": name}
+    points = [Tried(name, {}, db, name) for db in (math.inf, 20.0)]
+    front = tuple(zip((2.0, 1.0), points, strict=True))
+    return BuildReport(summary, recipe, rows, found, ranges, front=front)
+
+
+def test_hostile_names_stay_text_and_nothing_is_loaded() -> None:
+    seen = Seen()
+    text = report_html(report(HOSTILE))
+    seen.feed(text)
+    assert seen.tags.count("script") == 1, "our own"
+    assert seen.loaded == []
+    assert "\x1b" not in text
+    bare = replace(report(HOSTILE), layers=(), estimates=None, ranges=(), front=())
+    for draw, known in product(CHARTS.values(), (report(HOSTILE), bare)):
+        root = ElementTree.fromstring(draw(known))  # noqa: S314 - our own text
+        names = {each.tag.rpartition("}")[2] for each in root.iter()}
+        assert names <= {"svg", "title", "rect", "text", "path", "circle"}
+
+
+def test_a_script_has_all_of_a_build_where_a_loop_runs_already() -> None:
+    """In a notebook, too; the history has the build afterwards."""
+    recipe = Recipe.from_values(demo_recipe("rk3588"))
+
+    async def cell() -> BuildReport:
+        return build_report(recipe)
+
+    report = asyncio.run(cell())
+    assert report.summary.quantized
+    assert report.chip is not None
+    assert any(row.error and row.kernel and row.estimated for row in report.layers)
+    assert [why.split(":")[0] for why in report.absent] == ["times on a board"]
+    assert "cumulative" in chart_svg(report, "error")
+    assert "SQNR along the network (simulated)" in report_html(report)
+    with pytest.raises(UsageError, match="Did you mean 'error'"):
+        chart_svg(report, "eror")
+    assert build_rows(list_jobs(20))[0].lowest is not None
+
+
+def test_a_container_says_what_it_does_not_hold(tmp_path: Path) -> None:
+    built = build_model(Recipe.from_values(demo_recipe()))
+    file = tmp_path / "net.rknn"
+    file.write_bytes(built.container)
+    report = build_report(file)
+    assert report.summary.outputs == built.summary.outputs
+    text = report_html(report)
+    assert "SQNR along the network" in text
+    for what in ("error of each layer", "ranges", "estimate", "times on a board"):
+        assert f"<td>{what}</td>" in text
+    file.write_bytes(built.container[:-9])
+    with pytest.raises(ContainerError):
+        build_report(file)
