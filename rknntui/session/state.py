@@ -90,7 +90,7 @@ class Session:
         layers: what is known of the layers, shared by all views.
         bench: what a board measures of the open model; None before it did.
         toolkits: of the vendor, as the last answer told; None before one.
-        builds: of the open model that are done, the newest first.
+        builds: of the open model that are done, the newest first; None before they were read.
         joins: what the joins of the model show: inputs with unlike ranges.
         recent: files that were open, the newest first.
         estimates: of all chips, without their layers; None before an answer.
@@ -121,7 +121,7 @@ class Session:
         self.bench: Bench | None = None
         self.toolkits: tuple[ToolkitEnvironment, ...] | None = None
         self.estimates: Estimates | None = None
-        self.builds: tuple[BuildRow, ...] = ()
+        self.builds: tuple[BuildRow, ...] | None = None
         self.joins: Sequence[Finding] = ()
         self.recent: tuple[str, ...] = ()
         self.opening = ""
@@ -203,7 +203,7 @@ class Session:
         self.built = None
         self.last, self.asked, self.compilations, self.dataset = {}, {}, {}, None
         self.bench = None
-        self.estimates, self.builds, self.joins = None, (), ()
+        self.estimates, self.builds, self.joins = None, None, ()
         self.recent = (path, *(other for other in self.recent if other != path))[:RECENT]
         self.choose_compiled(None)
         self.layers.forget()

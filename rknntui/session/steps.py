@@ -134,7 +134,7 @@ def _model(session: Session) -> Step:
     parts = [
         sanitize(PurePath(model.path).name, 60),
         f"input {inputs}" if inputs else "",
-        f"{model.nodes} nodes" if model.nodes else "",
+        f"{COUNT.text(model.nodes)} nodes" if model.nodes else "",
         f"{COUNT.text(model.parameters)} parameters" if model.parameters else "",
         sanitize(model.format, 30),
     ]
@@ -145,8 +145,10 @@ def _model(session: Session) -> Step:
         return Step("model", "possible", "", f"{text} · not loaded", "model.load", "load it")
     worse = sum(finding.severity != "info" for finding in model.findings)
     if worse:
-        return Step("model", "finding", str(model.nodes), f"{text} · {_count(worse, 'finding')}")
-    return Step("model", "done", str(model.nodes), text)
+        return Step(
+            "model", "finding", COUNT.text(model.nodes), f"{text} · {_count(worse, 'finding')}"
+        )
+    return Step("model", "done", COUNT.text(model.nodes), text)
 
 
 def _config(session: Session) -> Step:
@@ -190,11 +192,13 @@ def _dataset(session: Session) -> Step:
     text = f"{name} · {_count(facts.samples, 'sample')}"
     if facts.problems:
         text += f" · {len(facts.problems)} cannot be used: {sanitize(facts.problems[0].what, 80)}"
-        return Step("dataset", "failed", str(facts.samples), text, "go.recipe", "show the files")
+        return Step(
+            "dataset", "failed", COUNT.text(facts.samples), text, "go.recipe", "show the files"
+        )
     if facts.findings:
         text += f" · {sanitize(facts.findings[0].what, 100)}"
-        return Step("dataset", "finding", str(facts.samples), text)
-    return Step("dataset", "done", str(facts.samples), text)
+        return Step("dataset", "finding", COUNT.text(facts.samples), text)
+    return Step("dataset", "done", COUNT.text(facts.samples), text)
 
 
 def _build(session: Session) -> Step:
@@ -206,12 +210,12 @@ def _build(session: Session) -> Step:
     if summary is None:
         ready = not session.all_problems and _dataset(session).state != "absent"
         return Step("build", "possible" if ready else "absent", "", "not built yet", *build)
-    size = human_bytes(summary.quantized_bytes or summary.float_bytes)
+    size = human_bytes(summary.container_bytes)
     if session.stale:
         return Step("build", "stale", size, f"{changed_since(session)} changed since", *build)
     took = "" if seconds is None else f" · took {DURATION.text(seconds)} (measured)"
     kind = f"{summary.quantized_dtype} {summary.quantized_algorithm}"
-    text = f"{kind if summary.quantized else 'float'} · {size}{took}"
+    text = f"{kind if summary.quantized else 'float'} · container {size}{took}"
     worse = sum(finding.severity != "info" for finding in summary.findings)
     if worse:
         return Step("build", "finding", size, f"{text} · {_count(worse, 'finding')}")
@@ -420,4 +424,4 @@ def _values(value: object) -> str:
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{COUNT.text(number)} {what}" if number == 1 else f"{COUNT.text(number)} {what}s"

@@ -257,7 +257,7 @@ def step_tabs(session: Session) -> list[Tab]:
             tab = replace(tab, sign=shown.sign, figure=figure, style=STYLES[shown.state])
             if name in wrong and shown.state not in _TOLD:
                 tab = replace(tab, sign="!", style="warn")
-        elif name == "builds" and (builds := len(session.builds)):
+        elif name == "builds" and (builds := len(session.builds or ())):
             tab = replace(tab, figure=str(builds))
         tabs.append(tab)
     return tabs

@@ -12,11 +12,13 @@ import pytest
 from PIL import Image
 from textual.pilot import Pilot
 
+from engine import human_bytes
 from engine.wire.build import BuildSummary
 from engine.wire.devices import Device, Listing
 from engine.wire.requests import Checked, Problem
 from rknntui.app import Workbench
 from rknntui.demo import demo_folder, demo_recipe
+from rknntui.screens.overview import words
 from rknntui.session.background import Background
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
@@ -55,6 +57,9 @@ def test_absent_loading_and_failed_have_signs_of_their_own() -> None:
     assert by_name(session)["dataset"] == "✗"
     assert by_name(session)["estimate"] == "…"
     assert len(set(SIGNS.values())) == len(SIGNS), "each state has a sign"
+    assert words.builds(session).empty == "… reading"
+    session.builds = ()
+    assert words.builds(session).empty == "– none yet"
 
 
 def test_a_build_is_running_done_or_of_another_recipe() -> None:
@@ -67,6 +72,8 @@ def test_a_build_is_running_done_or_of_another_recipe() -> None:
     job.state, job.seconds = "done", 2.5
     session.job_ended(job, summary(quantized=False))
     assert by_name(session)["build"] == "✓"
+    build = next(step for step in steps(session) if step.name == "build")
+    assert f"container {human_bytes(20)}" in build.text, "the size that Builds has"
     session.set_value("mean_values", [[1.0]])
     build = next(step for step in steps(session) if step.name == "build")
     assert (build.sign, build.action, build.seconds) == ("●", "app.build", 2.5)
@@ -185,9 +192,12 @@ async def test_enter_alone_builds_and_gains_and_times_come_by_themselves(own_hom
         assert "estimated" in text
         await until(pilot, lambda: next_step(steps(app.session)).name == "compile", "the next step")
         await until(pilot, lambda: app.session.layers.of("choice"), "the dtypes of layers")
+        await settle(pilot)
+        first, second, *_ = panel.items
         await pilot.press("space")
         await settle(pilot)
-        first = panel.items[0]
+        assert panel.items[0] == second, "what is promoted already stands last"
+        assert panel.items[-1] == first
         assert set(app.session.recipe["quantized_layers"]) == {first.id, *first.together}
         assert next_step(steps(app.session)).name == "build", "the build is of another recipe now"
         await pilot.press("x")
@@ -272,6 +282,9 @@ async def test_b_two_promotions_and_an_export(own_home: Path, faces: Path) -> No
         panel = app.workspace.panel("promote")
         await until(pilot, lambda: len(panel.items) > 1 and panel.items[0].promote_ms, "gains")
         best = {name for row in panel.items[:2] for name in (row.id, *row.together)}
+        assert len({row.id for row in app.workspace.panel("time").items}) == len(
+            app.workspace.panel("time").items
+        ), "steps of a layer are one row"
         keys = Keys(pilot)
         await keys.press("space", "space", "x")
         await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")

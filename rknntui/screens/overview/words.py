@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
 
@@ -23,17 +25,19 @@ from engine.wire.formats import (
 )
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.session.steps import STYLES, Step, placement
+from rknntui.session.promotion import LayerEdits
+from rknntui.session.steps import STYLES, Step
 from rknntui.session.target import mismatches
 from rknntui.widgets.findings import SIGNS
 from rknntui.widgets.one_line import Fact, fit_facts
 from rknntui.widgets.strips import bar, cells, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from engine import BuildRow
-    from engine.wire.cost import LayerCost
     from engine.wire.hybrid import Ranked
+    from engine.wire.layers import LayerFigures
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 
@@ -58,11 +62,11 @@ def step_line(step: Step, width: int, *, lit: bool) -> Line:
     if lit and (step.does or step.state == "running"):
         about = "" if step.seconds is None else f", about {DURATION.text(step.seconds)}"
         does = [("  Enter ", "key"), (f"{step.does or 'show it'}{about} ", "")]
-    room = max(8, width - cells(line) - cells(does))
     least = 2 if step.state in ("failed", "finding") else 1
     parts = enumerate(step.text.split(" · "), 1)
     facts = tuple(Fact(part, rank=max(0, at - least)) for at, part in parts)
-    return [*line, (fit(fit_facts(facts, room), room), ""), *does]
+    text = fit_facts(facts, max(8, width - cells(line) - cells(does)))
+    return [*line, (text, ""), *does]
 
 
 def findings(session: Session) -> list[Finding]:
@@ -83,13 +87,45 @@ def findings(session: Session) -> list[Finding]:
 
 # -- the panes -------------------------------------------------------------------------------------
 
+Row = Callable[[Any, bool], "Line"]
+"""The parts of the line of an item, in a wide pane or a narrow one."""
+
+
+class Content(NamedTuple):
+    """What a pane shows: ``empty`` stands there where there are no items."""
+
+    title: str
+    items: Sequence[Any]
+    line: Row
+    empty: str = ""
+
+
+def promotions(session: Session, ranked: Sequence[Ranked]) -> Content:
+    """What each layer gains."""
+    table, job = session.layers.table, session.newest("hybrid.propose")
+    whole = None if table is None else table.time_ms
+    if session.summary is None:
+        empty = "known after a build"
+    elif not session.summary.quantized:
+        empty = "the build is not quantized"
+    elif job is not None and job.running:
+        empty = "… what each layer gains is being computed"
+    else:
+        known = session.layers.of("proposed")
+        empty = "✓ no layer gains enough" if known else "– not known yet"
+    title = "Promote: simulated, cost estimated" if whole else "Promote: gain simulated"
+    asked = LayerEdits(session).layers
+    return Content(title, ranked, partial(promotion_line, asked=asked, whole=whole), empty)
+
 
 def worth_promoting(session: Session) -> list[Ranked]:
-    """Layers whose promotion gains, the best gain within 5 % of the time first.
+    """Layers whose promotion gains, the best gain within 5 % of the time first; last those that
+    are promoted already.
 
     Of layers that gain together only the first has a row: they are promoted together.
     """
-    whole = time_of(session)
+    table, asked = session.layers.table, LayerEdits(session).layers
+    whole = None if table is None else table.time_ms
 
     def order(row: Ranked) -> tuple[bool, float]:
         gain = math.inf if row.gain_db is None else row.gain_db
@@ -101,12 +137,7 @@ def worth_promoting(session: Session) -> list[Ranked]:
         if row.id not in seen:
             rows.append(row)
         seen |= {row.id, *row.together}
-    return rows
-
-
-def time_of(session: Session) -> float | None:
-    """Milliseconds of an inference of the build on the target's chip, estimated."""
-    return None if session.layers.table is None else session.layers.table.time_ms
+    return sorted(rows, key=lambda row: row.id in asked)
 
 
 def promotion_line(
@@ -122,23 +153,49 @@ def promotion_line(
     return [(row.id, style), (more, "dim"), (sign, style), (gain_text(row.gain_db), ""), (cost, "")]
 
 
-def slowest(session: Session) -> list[LayerCost]:
+def times(session: Session, ranked: Sequence[LayerFigures]) -> Content:
+    """Where the time goes."""
+    costs = [row.estimated.time_ms for row in ranked if row.estimated is not None]
+    if not session.chip:
+        empty = f"– no chip is chosen ({key_text('app.target')} chooses it)"
+    elif why := session.asked.get("estimate"):
+        empty = f"✗ {sanitize(why, 200)}"
+    else:
+        empty = "… estimating" if "estimate" in session.asked else "– not known yet"
+    line = partial(time_line, whole=sum(costs), longest=max(costs, default=0.0))
+    return Content(f"Time on {session.chip or 'the target'}, estimated", ranked, line, empty)
+
+
+def slowest(session: Session) -> list[LayerFigures]:
     """Layers on the target's chip, those that take most of the time first."""
-    known = (row.estimated for row in session.layers.of("estimated") if row.estimated is not None)
-    return sorted(known, key=lambda cost: -cost.time_ms)
+    known = [(row.estimated.time_ms, row) for row in session.layers.rows if row.estimated]
+    return [row for _, row in sorted(known, key=lambda pair: -pair[0])]
 
 
-def time_line(cost: LayerCost, wide: bool, *, whole: float, longest: float) -> Line:
+def time_line(row: LayerFigures, wide: bool, *, whole: float, longest: float) -> Line:
     """Name, where it runs or (where it is wide) what bounds it, milliseconds, a bar, share."""
+    cost = row.estimated
+    if cost is None:
+        return []
     why = cost.target if cost.target != "NPU" else cost.bound if wide else ""
     size = 12 if wide else 5
     return [
-        (cost.id or cost.name, ""),
+        (row.id, ""),
         (why, "warn" if cost.target == "CPU" else "dim"),
         (f"{MILLISECONDS.text(cost.time_ms)} ms", ""),
         (bar(cost.time_ms / longest if longest else 0.0, size), "accent"),
         (PROGRESS.text(cost.time_ms / whole) if wide and whole else "", ""),
     ]
+
+
+def builds(session: Session) -> Content:
+    """The newest builds of the model."""
+    rows = session.builds or ()
+    title = "Builds: lowest output dB, simulated"
+    if any(row.median_ms is not None for row in rows):
+        title = "Builds: dB simulated, ms measured"
+    empty = "– none yet" if session.builds is not None or session.container else "… reading"
+    return Content(title, rows, build_line, empty)
 
 
 def build_line(row: BuildRow, wide: bool) -> Line:
@@ -152,7 +209,15 @@ def build_line(row: BuildRow, wide: bool) -> Line:
     what = row.note or row.changes or "first build"
     score = (row.score or "") if wide else ""
     figures = ((score, ""), (lowest, ""), (size, ""), (measured, "good"))
-    return [(f"{when} {sanitize(what, 80)}", ""), *figures]
+    return [(f"{when} {sanitize(what, 300)}", ""), *figures]
+
+
+def known_findings(session: Session) -> Content:
+    """What is found, and the key that mends it."""
+    rows = findings(session)
+    mends = f", {key_text('overview.apply-remedy')} mends" if any(r.changes for r in rows) else ""
+    title = f"Findings {len(rows) or ''}".rstrip() + mends
+    return Content(title, rows, finding_line, "✓ none")
 
 
 def finding_line(finding: Finding, wide: bool) -> Line:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from textual import on
-from textual.containers import Container
+from textual.containers import Horizontal, Vertical
 
 from engine import NORMALISATIONS, sanitize
 from engine.wire.codec import Text
@@ -21,7 +21,7 @@ from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption, RunAction
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.dialogs.picker import ask_new_file, ask_overwrite
 from rknntui.screens.dialogs.request import Form
 from rknntui.screens.overview import words
 from rknntui.session.promotion import LayerEdits
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from engine import Finding
-    from engine.wire.cost import LayerCost
     from engine.wire.hybrid import Ranked
+    from engine.wire.layers import LayerFigures
     from rknntui.widgets.strips import Line
 
 _WIDE = 50
@@ -62,11 +62,19 @@ class Samples:
 SAMPLES = Form("Calibration samples", (Samples,))
 
 
-class Pane(Rows):
-    """One of several lists on a page: up and down lead on to the next one."""
+class Panel(Rows):
+    """A title over rows that stand below each other; up and down lead on to the next list."""
 
+    head = 1
     items: Sequence[Any] = ()
     """What the rows are of."""
+
+    def __init__(self, *, id: str, cut: Callable[[str, int], str] = fit) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._cut = cut
+        self._title = ""
+        self._parts: list[Line] = []
+        self._drawn: tuple[int, list[Line]] = (-1, [])
 
     @property
     def row_count(self) -> int:
@@ -82,41 +90,25 @@ class Pane(Rows):
         if 0 <= self.cursor + by < self.row_count:
             super().action_move(by)
         elif by > 0:
-            self.screen.focus_next(Pane)
+            self.screen.focus_next(Panel)
         elif not isinstance(self, StepRows):
-            self.screen.focus_previous(Pane)
+            self.screen.focus_previous(Panel)
 
-
-class Panel(Pane):
-    """A title over rows that stand below each other."""
-
-    head = 1
-
-    def __init__(self, *, id: str, cut: Callable[[str, int], str] = fit) -> None:  # noqa: A002
-        super().__init__(id=id)
-        self._cut = cut
-        self._title = ""
-        self._parts: list[Line] = []
-        self._drawn: tuple[int, list[Line]] = (-1, [])
-
-    def show(
-        self, title: str, items: Sequence[Any], line: Callable[[Any, bool], Line], empty: str
-    ) -> None:
-        """Show other rows.
-
-        Args:
-            title: above them.
-            items: what the rows are of.
-            line: the parts of a row, in a wide pane or a narrow one.
-            empty: what stands there where there are none.
-        """
-        parts = [line(item, self._width > _WIDE) for item in items]
-        if (title, parts) == (self._title, self._parts) and parts:
+    def show(self, content: words.Content) -> None:
+        """Show other rows; a cursor that was moved stays on its item."""
+        items = content.items[:_ROWS]
+        parts = [content.line(item, self._width > _WIDE) for item in items]
+        if (content.title, parts) == (self._title, self._parts) and parts:
             return
-        self._title, self.items, self._parts = title, items, parts
+        here = getattr(self.item, "id", None) if self.cursor else None
+        self._title, self.items, self._parts = content.title, items, parts
         self._drawn = (-1, [])
-        self.empty = [[(f" {empty}", "dim")]]
+        self.empty = [[(f" {content.empty}", "dim")]]
+        self.styles.max_height = max(1, len(items)) + self.head
         self.rows_changed()
+        if here is not None:
+            places = (at for at, item in enumerate(items) if getattr(item, "id", None) == here)
+            self.cursor = next(places, self.cursor)
 
     @property
     def _width(self) -> int:
@@ -131,18 +123,17 @@ class Panel(Pane):
         return [(" ", ""), *self._drawn[1][index]]
 
 
-class StepRows(Pane):
+class StepRows(Panel):
     """The steps, or where to begin; the one that is lit is under the cursor until it is moved."""
 
-    def __init__(self) -> None:
-        super().__init__(id="steps")
-        self.lit = ""
+    head = 0
+    lit = ""
 
     def row_line(self, index: int, width: int) -> Line:
         step = self.items[index]
         return words.step_line(step, width, lit=step.name == self.lit)
 
-    def show(self, items: tuple[Step, ...], lit: str) -> None:
+    def show_steps(self, items: tuple[Step, ...], lit: str) -> None:
         """Show other steps; the cursor follows the one that is lit."""
         if (items, lit) == (self.items, self.lit):
             return
@@ -164,28 +155,33 @@ class Overview(Workspace):
     )
     FIRST_FOCUS = "#steps"
     COVERED = False
+    SCOPED_CSS = False  # the height of the screen decides on gaps
     DEFAULT_CSS = """
     Overview {
         & #steps { height: auto; max-height: 14; }
-        & #panels { layout: grid; grid-size: 2 2; grid-gutter: 1; height: 1fr; }
+        & #panels { height: 1fr; }
+        & .column { width: 1fr; margin-right: 1; }
+        & .column Panel { height: 1fr; }
         &.-bare #panels { display: none; }
         &.-bare #steps { height: 1fr; max-height: 100%; }
     }
-    Screen.-narrow Overview #panels, Screen.-tiny Overview #panels { grid-gutter: 0 1; }
+    Screen.-high Overview .column Panel { margin-bottom: 1; }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._ranked: tuple[object, list[Ranked]] = (None, [])
-        self._slowest: tuple[object, list[LayerCost]] = (None, [])
+        self._known: tuple[object, ...] = ()
+        self._sorted: tuple[list[Ranked], list[LayerFigures]] = [], []
 
     def compose(self) -> ComposeResult:
-        yield StepRows()
-        with Container(id="panels"):
-            yield Panel(id="promote", cut=words.cut_begin)
-            yield Panel(id="time", cut=words.cut_begin)
-            yield Panel(id="findings", cut=words.cut_end)
-            yield Panel(id="builds")
+        yield StepRows(id="steps")
+        with Horizontal(id="panels"):
+            with Vertical(classes="column"):
+                yield Panel(id="promote", cut=words.cut_begin)
+                yield Panel(id="findings", cut=words.cut_end)
+            with Vertical(classes="column"):
+                yield Panel(id="time", cut=words.cut_begin)
+                yield Panel(id="builds")
 
     @property
     def steps(self) -> StepRows:
@@ -203,12 +199,17 @@ class Overview(Workspace):
         begin = session.model is None and not session.opening
         self.set_class(session.model is None, "-bare")
         items = self._beginnings() if begin else steps(session)
-        self.steps.show(items, (items[0] if begin else next_step(items)).name)
+        self.steps.show_steps(items, (items[0] if begin else next_step(items)).name)
         if session.model is not None:
-            self._show_promotions()
-            self._show_times()
-            self._show_findings()
-            self._show_builds()
+            known = session.layers.rows, LayerEdits(session).layers
+            if known != self._known:  # they are many: sorted once only
+                self._known = known
+                self._sorted = words.worth_promoting(session), words.slowest(session)
+            ranked, slowest = self._sorted
+            self.panel("promote").show(words.promotions(session, ranked))
+            self.panel("time").show(words.times(session, slowest))
+            self.panel("findings").show(words.known_findings(session))
+            self.panel("builds").show(words.builds(session))
 
     def _changed(self) -> None:
         if self.shown:
@@ -244,58 +245,6 @@ class Overview(Workspace):
             *recent[1:],
             Step("boards", "possible", "", text, "go.bench", "show them"),
         )
-
-    def _show_promotions(self) -> None:
-        session = self.session
-        if (known := session.layers.rows) is not self._ranked[0]:
-            self._ranked = known, words.worth_promoting(session)
-        rows, whole = self._ranked[1][:_ROWS], words.time_of(session)
-        asked = LayerEdits(session).layers
-        job = session.newest("hybrid.propose")
-        if session.summary is None:
-            empty = "known after a build"
-        elif not session.summary.quantized:
-            empty = "the build is not quantized"
-        elif job is not None and job.running:
-            empty = "… what each layer gains is being computed"
-        elif not session.layers.of("proposed"):
-            empty = "– not known yet"
-        else:
-            empty = "✓ no layer gains enough"
-        title = "Promote: simulated, cost estimated" if whole else "Promote: gain simulated"
-        line = partial(words.promotion_line, asked=asked, whole=whole)
-        self.panel("promote").show(title, rows, line, empty)
-
-    def _show_times(self) -> None:
-        session = self.session
-        if (known := session.layers.of("estimated")) is not self._slowest[0]:
-            self._slowest = known, words.slowest(session)
-        rows, every = self._slowest[1][:_ROWS], self._slowest[1]
-        whole, longest = sum(row.time_ms for row in every), rows[0].time_ms if rows else 0.0
-        if not session.chip:
-            empty = f"– no chip is chosen ({key_text('app.target')} chooses it)"
-        elif why := session.asked.get("estimate"):
-            empty = f"✗ {sanitize(why, 200)}"
-        else:
-            empty = "… estimating" if "estimate" in session.asked else "– not known yet"
-        title = f"Time on {session.chip or 'the target'}, estimated"
-        line = partial(words.time_line, whole=whole, longest=longest)
-        self.panel("time").show(title, rows, line, empty)
-
-    def _show_findings(self) -> None:
-        rows = words.findings(self.session)
-        fix = any(row.changes for row in rows)
-        mends = f", {key_text('overview.apply-remedy')} mends" if fix else ""
-        title = f"Findings {len(rows) or ''}".rstrip() + mends
-        self.panel("findings").show(title, rows, words.finding_line, "✓ none")
-
-    def _show_builds(self) -> None:
-        empty = "… reading" if "builds" in self.session.asked else "– none yet"
-        rows = self.session.builds[:_ROWS]
-        title = "Builds: lowest output dB, simulated"
-        if any(row.median_ms is not None for row in rows):
-            title = "Builds: dB simulated, ms measured"
-        self.panel("builds").show(title, rows, words.build_line, empty)
 
     def listed_findings(self) -> Sequence[Finding]:
         panel = self.panel("findings")
@@ -352,19 +301,15 @@ class Overview(Workspace):
     def action_compile(self) -> None:
         """Compile the build for the target's chip, beside the model."""
         from engine.wire.compile import COMPILE, CompileParams
-        from rknntui.screens.dialogs.picker import ask_overwrite, is_taken
 
-        session = self.session
-        chip = session.chip
-        path = self._beside(f"-{chip}.rknn")
+        chip, recipe = self.session.chip, dict(self.session.recipe)
+        path = str(self._beside(f"-{chip}.rknn"))
 
         def start(force: bool) -> None:
-            params = CompileParams(
-                recipe=dict(session.recipe), chips=(chip,), path=str(path), force=force
-            )
+            params = CompileParams(recipe=recipe, chips=(chip,), path=path, force=force)
             self.start_job(COMPILE, params, f"compile for {chip}")
 
-        ask_overwrite(self.app, [str(path)] * is_taken(path), start)
+        ask_overwrite(self.app, [path], start)
 
     def action_export(self) -> None:
         """Ask for a file, then build what is not built and write it."""
@@ -391,13 +336,12 @@ class Overview(Workspace):
         return (file.parent if theirs else Path.cwd()) / f"{file.stem}{ending}"
 
     def action_promote(self) -> None:
-        """Promote the layer under the cursor of its pane, and go on to the next one."""
+        """Promote the layer under the cursor of its pane; the next one takes its place."""
         panel = self.panel("promote")
-        layer: Ranked | None = panel.item
-        if layer is None or self.not_now(LayerEdits(self.session).lift(layer.id)):
-            return
-        if panel.cursor < panel.row_count - 1:
-            panel.cursor += 1
+        layer, place = panel.item, panel.cursor
+        if layer is not None and not self.not_now(LayerEdits(self.session).lift(layer.id)):
+            self.update_view()
+            panel.cursor = place
 
     def action_detail(self) -> None:
         """Show the finding under the cursor in full."""
@@ -410,14 +354,12 @@ class Overview(Workspace):
     @on(Rows.Chosen, "Panel")
     def _into(self, event: Rows.Chosen) -> None:
         """Go to what the row is of."""
-        panel = event.rows
-        if not isinstance(panel, Panel) or panel.item is None:
-            return
-        match panel.id:
-            case "promote":
-                self.post_message(GoToLayer(panel.item.id))
-            case "time":
-                self.post_message(GoToLayer(panel.item.id or panel.item.name, columns="cost"))
+        item = event.rows.item if isinstance(event.rows, Panel) else None
+        match event.rows.id:
+            case "promote" if item is not None:
+                self.post_message(GoToLayer(item.id))
+            case "time" if item is not None:
+                self.post_message(GoToLayer(item.id, columns="cost"))
             case "findings":
                 self.action_detail()
             case "builds":
@@ -432,24 +374,23 @@ class Overview(Workspace):
         self._lead("node", GoToNode)
 
     def unavailable_reason(self, method: str) -> str:
+        if not self.is_attached:
+            return ""
         session = self.session
-        if method in ("samples", "export", "compile", "promote") and session.container is not None:
-            return "a container is already built; open its model."
-        if method in ("samples", "export", "compile") and not session.recipe.get("model"):
-            return "no model is open ({app.open} opens one)."
-        if method == "compile" and not session.chip:
-            return "no chip is chosen ({app.target} chooses it)."
-        if method == "promote" and self.is_attached and not self.panel("promote").items:
-            return (
-                "no layer is known to be worth it ({app.build} builds; gains come by themselves)."
-            )
-        if method == "problem" and not session.all_problems:
-            return "the recipe has no problem."
-        if method == "node" and self.is_attached and not self.linked_layer("node"):
-            return "no layer is under the cursor."
-        if method == "detail" and self.is_attached and not self.panel("findings").items:
-            return "there is no finding."
-        return ""
+        built = session.container is not None, "a container is already built; open its model."
+        model = not session.recipe.get("model"), "no model is open ({app.open} opens one)."
+        chip = not session.chip, "no chip is chosen ({app.target} chooses it)."
+        gain = "no layer is known to be worth it ({app.build} builds; gains come by themselves)."
+        rules = {
+            "samples": (built, model),
+            "export": (built, model),
+            "compile": (built, model, chip),
+            "promote": (built, (not self.panel("promote").items, gain)),
+            "problem": ((not session.all_problems, "the recipe has no problem."),),
+            "node": ((not self.linked_layer("node"), "no layer is under the cursor."),),
+            "detail": ((not self.panel("findings").items, "there is no finding."),),
+        }
+        return next((why for holds, why in rules.get(method, ()) if holds), "")
 
     def copy_text(self) -> str:
         lines = [words.step_line(step, 200, lit=False) for step in self.steps.items]
