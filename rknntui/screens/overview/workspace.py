@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from engine import Finding
     from engine.wire.hybrid import Ranked
     from engine.wire.layers import LayerFigures
+    from engine.wire.requests import Checked
     from rknntui.widgets.strips import Line
 
 _WIDE = 50
@@ -273,25 +274,35 @@ class Overview(Workspace):
 
     def action_samples(self) -> None:
         """Ask for the samples, and for mean and std where they are not set."""
-        session = self.session
-        recipe = session.recipe
-        path = str(recipe.get("dataset") or "")
+        from engine.wire.requests import VALIDATE, OfRecipe
+
+        if self.session.yaml:
+            self._ask_samples()
+        else:  # the first check of the recipe proposes mean and std
+            self.ask(VALIDATE, OfRecipe(dict(self.session.recipe)), self._checked)
+
+    def _checked(self, answer: Checked) -> None:
+        self.session.set_problems(answer)
+        self._ask_samples()
+
+    def _ask_samples(self) -> None:
+        session, recipe = self.session, self.session.recipe
+        model = str(recipe.get("model") or "")
         shapes = [port.shape for port in session.inputs]
         usual = {one.name: one.changes(shapes) for one in NORMALISATIONS}
         usual = {name: changes for name, changes in usual.items() if changes}
         advised = next((f.changes for f in session.findings if "mean_values" in f.changes), {})
-        value = _AS_IT_IS
-        if not recipe.get("mean_values"):
-            guess = (name for name, own in usual.items() if own.items() <= dict(advised).items())
-            value = next(guess, _AS_IT_IS)
+        guess = (name for name, own in usual.items() if own.items() <= dict(advised).items())
+        value = _AS_IT_IS if recipe.get("mean_values") else next(guess, _AS_IT_IS)
 
         def take(asked: Samples) -> None:
             session.set_values({"dataset": asked.dataset, **usual.get(asked.values, {})})
 
-        now = Samples(path or words.samples_beside(str(recipe.get("model") or "")), value)
+        now = Samples(str(recipe.get("dataset") or words.samples_beside(model)), value)
         choices = {"values": (_AS_IT_IS, *usual)}
-        check = partial(_there, Path(str(recipe.get("model") or "")).parent)
-        SAMPLES.ask(self.app, now, then=take, check=check, choices=choices)
+        SAMPLES.ask(
+            self.app, now, then=take, check=partial(_there, Path(model).parent), choices=choices
+        )
 
     def action_problem(self) -> None:
         """Show the first problem of the recipe where it is mended."""
