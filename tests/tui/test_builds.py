@@ -56,7 +56,7 @@ async def built(pilot: Pilot[None], many: int) -> None:
     await until(pilot, idle, f"{many} builds")
     workspace = app.workspace
     assert isinstance(workspace, Builds)
-    rows = lambda: [row.state for row in workspace.builds.records]  # noqa: E731
+    rows = lambda: [row.state for row in workspace.history.records]  # noqa: E731
     await until(pilot, lambda: rows() == ["done"] * many, "all are done")
 
 
@@ -125,14 +125,14 @@ async def test_log_search_marks_and_commands(demo: Path) -> None:
         await pilot.press("enter", "n", "escape", "escape")
         await pilot.press("slash", *"nothing like it")
         await settle(pilot)
-        assert workspace.builds.row_count == 0
+        assert workspace.history.row_count == 0
         await pilot.press("escape")
-        assert workspace.builds.row_count == 3
+        assert workspace.history.row_count == 3
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui build ")
         assert "--dataset" in app.clipboard
         await pilot.press("space", "V")
-        await until(pilot, lambda: workspace.jobs.total >= 3, "all jobs")
+        await until(pilot, lambda: workspace.history.total >= 3, "all jobs")
 
 
 @pytest.mark.long
@@ -141,7 +141,7 @@ async def test_variants_are_built_and_applied(demo: Path, tmp_path: Path) -> Non
         await pilot.press("v", "r")
         await until(pilot, lambda: "Build variants" in screen_text(app), "the form")
         await pilot.press("enter")
-        table = workspace.variants.table
+        table = workspace.history
         await until(pilot, lambda: table.total > 1 and app.session.running is None, "variants")
         await until(pilot, lambda: "✓ done" in screen_text(app), "all of them")
         table.select_record("title", "kl_divergence")
@@ -231,8 +231,8 @@ async def test_the_front_follows_the_cursor_and_the_target(demo: Path, tmp_path:
     async with opened(write_recipe(tmp_path, demo), Builds) as (app, pilot, workspace):
         await pilot.press("V")
         await until(pilot, lambda: "estimated for a target" in screen_text(app), "no target")
-        assert [row.median_ms for row in workspace.builds.records] == [1.5, None]
-        assert workspace.jobs.total == 2, "what runs beside is no job of the list"
+        assert [row.median_ms for row in workspace.history.records] == [1.5, None]
+        assert workspace.history.total == 2, "what runs beside is no job of the list"
         app.session.set_value("target_platform", "rk3588")
         await until(pilot, lambda: "estimated on rk3588" in screen_text(app), "the points")
         await until(pilot, lambda: "◆ 24.00 dB" in screen_text(app), "the newest is marked")

@@ -204,7 +204,7 @@ async def test_a_finished_build(recipe: Path, size: tuple[int, int]) -> None:
         await until(pilot, lambda: app.session.built == app.session.recipe, "the next build")
         await until(pilot, lambda: app.session.running is None, "it is kept")
         await pilot.press("7")
-        await until(pilot, lambda: len(app.workspace.builds.records) == 2, "two builds")
+        await until(pilot, lambda: len(app.workspace.history.records) == 2, "two builds")
         await holds(pilot, "builds")
         await pilot.press("equals_sign")
         await until(pilot, lambda: "Outputs, dB (simulated)" in screen_text(app), "the comparison")

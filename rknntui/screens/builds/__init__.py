@@ -1,1 +1,1 @@
-"""The workspace Jobs."""
+"""The workspace Builds."""

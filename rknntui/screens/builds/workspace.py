@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
-from textual.containers import Vertical
 
 from engine import BuildRow, JobRecord, build_rows, recipe_of, result_of, sanitize
 from engine.wire.build import BUILD, BuildSummary
+from engine.wire.build_tables import SWEEP_ROWS
 from engine.wire.project_tables import BUILDS, JOBS
-from engine.wire.sweep import SWEEP, Sweep, SweepParams
+from engine.wire.sweep import SWEEP, SweepParams
 from rknntui.bridge import in_background
-from rknntui.keys.actions import with_keys
+from rknntui.keys.actions import REGISTRY, with_keys
 from rknntui.keys.commandline import job_command
 from rknntui.links import GoTo
 from rknntui.screens.base.views import LOW, TableWorkspace
@@ -22,7 +23,13 @@ from rknntui.screens.builds.comparing import comparison
 from rknntui.screens.builds.detail import Detail, summary_lines
 from rknntui.screens.builds.front import BuildTimes, FrontChart
 from rknntui.screens.builds.history import compared, report_of
-from rknntui.screens.builds.variants import SWEEP_FORM, VariantsPane, default_axes
+from rknntui.screens.builds.variants import (
+    NO_VARIANTS,
+    SWEEP_FORM,
+    default_axes,
+    sweep_of,
+    variants,
+)
 from rknntui.session.job_view_model import JobView, job_word
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.worker import WorkType
 
-    from rknntui.session.messages import JobChanged, JobEnded, ResultFound
+    from rknntui.session.messages import JobChanged
 
 LIMIT = 500
 _NO_BUILDS = (
@@ -42,6 +49,13 @@ _NO_BUILDS = (
     "changed, its lowest SQNR, size and times."
 )
 _NO_JOBS = "No jobs yet.\n\nEvery build, run, compilation and export is listed here."
+_TABLES = {
+    "Builds": (BUILDS, "builds", _NO_BUILDS),
+    "Variants": (SWEEP_ROWS, "variants", NO_VARIANTS),
+    "Jobs": (JOBS, "jobs", _NO_JOBS),
+    "Front": (BUILDS, "builds", _NO_BUILDS),
+}
+"""View -> columns of its table, what it lists, and what is said where there is nothing."""
 
 
 class Builds(TableWorkspace):
@@ -54,18 +68,11 @@ class Builds(TableWorkspace):
         "{builds.next-view} shows variants, all other jobs, and error against time as a chart. "
         "{builds.stop} stops a job; jobs go on when the workbench closes."
     )
-    FIRST_FOCUS = "#builds"
-    PANES = {
-        "Builds": "builds-view",
-        "Variants": "variants",
-        "Jobs": "jobs-view",
-        "Front": "front",
-    }
+    FIRST_FOCUS = "#history"
     DEFAULT_CSS = """
     Builds {
-        & #variants, & #jobs-view, & #front { display: none; }
-        & #lists { height: 1fr; }
-        & #lists RecordView { height: 2fr; border-bottom: solid $panel; }
+        & FrontChart { display: none; }
+        & RecordView { height: 2fr; border-bottom: solid $panel; }
     }
     """
 
@@ -80,40 +87,31 @@ class Builds(TableWorkspace):
         self._wanted = "", ""  # the kind of detail that was asked for last, and the job
 
     def compose(self) -> ComposeResult:
-        yield ViewBar(tuple(self.PANES))
-        with Vertical(id="lists"):
-            yield FrontChart()
-            table = RecordTable[BuildRow](
-                BUILDS, id="builds", what="builds", empty=with_keys(_NO_BUILDS)
-            )
-            yield RecordView("Builds (simulated)", table, id="builds-view")
-            jobs = RecordTable[dict[str, Any]](JOBS, id="jobs", what="jobs", empty=_NO_JOBS)
-            yield RecordView("Jobs", jobs, id="jobs-view")
-            yield Detail()
-        yield VariantsPane(id="variants")
+        yield ViewBar(tuple(_TABLES))
+        yield FrontChart()
+        declared, what, empty = _TABLES["Builds"]
+        table = RecordTable[Any](declared, id="history", what=what, empty=with_keys(empty))
+        yield RecordView("Builds", table)
+        yield Detail()
 
-    builds = getters.query_one("#builds", RecordTable)
-    """The builds."""
-    jobs = getters.query_one("#jobs", RecordTable)
-    """All jobs."""
-    variants = getters.query_one(VariantsPane)
-    """The last sweep."""
+    history = getters.query_one("#history", RecordTable)
+    """The builds, jobs or variants."""
 
     @property
     def row(self) -> BuildRow | None:
         """The build under the cursor."""
-        row: BuildRow | None = self.builds.record
-        return row
+        row = self.history.record
+        return row if isinstance(row, BuildRow) else None
 
     @property
     def record(self) -> JobRecord | None:
-        """The job under the cursor of the view."""
-        if self.view in ("Builds", "Front"):
-            return self.row.record if self.row is not None else None
-        chosen = self.jobs.record
-        if self.view != "Jobs" or chosen is None:
-            return None
-        return next((one for one in self._records if one.id == chosen["id"]), None)
+        """The job under the cursor; of variants the one that builds them."""
+        if self.row is not None:
+            return self.row.record
+        chosen: Mapping[str, Any] = self.history.record or {}
+        job = sweep_of(self.session)[0] if self.view == "Variants" else None
+        wanted = chosen.get("id") if job is None else job.id
+        return next((one for one in self._records if one.id == wanted), None)
 
     detail = getters.query_one(Detail)
     """What belongs to the row under the cursor."""
@@ -121,41 +119,34 @@ class Builds(TableWorkspace):
     # -- the history -------------------------------------------------------------------------------
 
     def update_view(self) -> None:
-        self.variants.follow(self.session)
         self._reload()
 
     def on_model_opened(self) -> None:
         """Another model has other builds."""
         if self.shown:
-            self.update_view()
+            self._reload()
 
     def on_job_changed(self, message: JobChanged) -> None:
         """Draw a job that runs."""
         if not self.shown:
             return
-        job = self.session.jobs.get(message.job)
+        begun = message.job in self._waiting and not self.bridge.waits(message.job)
         if all(record.id != message.job for record in self._records):
             self._reload()
-        elif message.job in self._waiting and not self.bridge.waits(message.job):
+        elif begun or self.view == "Variants":
             self._fill()
-        record = self.record
-        if job is not None and record is not None and record.id == message.job:
+        if self.record is not None and self.record.id == message.job:
             self._show_detail()
-        if job is not None and job.method == SWEEP.name and job.running:
-            self.variants.set_job(job, None)
 
-    def on_job_ended(self, message: JobEnded) -> None:
+    def on_job_ended(self) -> None:
         """Its row has figures now."""
-        if message.method == SWEEP.name:
-            result = message.result if isinstance(message.result, Sweep) else None
-            self.variants.set_job(self.session.jobs.get(message.job), result)
         if self.shown:
             self._reload()
 
-    def on_result_found(self, message: ResultFound) -> None:
+    def on_result_found(self) -> None:
         """Variants of an earlier run fit the recipe."""
-        if message.method == SWEEP.name:
-            self.variants.follow(self.session)
+        if self.shown:
+            self._fill()
 
     def _look(self, group: str, work: WorkType[None]) -> None:
         """Read something beside the interface, in the place of the last look of that group.
@@ -173,42 +164,49 @@ class Builds(TableWorkspace):
         listed = await asyncio.to_thread(list_jobs, LIMIT)
         if not self._alive:
             return
-        at_top = self.builds.cursor == 0, self.jobs.cursor == 0
+        top = self.history.cursor == 0
         self._records = listed
         self._fill()
-        for table, top in zip((self.builds, self.jobs), at_top, strict=True):
-            if top:  # what is new is looked at, unless the user looks at another row
-                table.cursor = 0
+        if top:  # what is new is looked at, unless the user looks at another row
+            self.history.cursor = 0
         self._show_detail()
         self._times.ask_next()
         self.refresh_bindings()
 
     def _fill(self) -> None:
-        """Show the rows: running ones first."""
+        """Show the rows of the view: builds that run first."""
         self._times.follow_target()
         model = self.session.recipe.get("model")
         rows = build_rows(self._records, model, mark=self._marked, times=self._times.by_id)
         self._times.rows = sorted(rows, key=lambda row: row.state != "running")
-        self.builds.set_records(self._times.rows, keep="id")
-        name = sanitize(str(model).rsplit("/", 1)[-1], 60) if model else "all models"
-        chip = f" on {self.session.chip}" if self.session.chip else ""
-        title = f"Builds of {name} (dB simulated, est. estimated{chip})"
-        self.query_one("#builds-view", RecordView).set_title(title)
+        shown: Sequence[Any] = self._times.rows
+        if self.view == "Variants":
+            title, shown = variants(self.session)
+        elif self.view == "Jobs":
+            title, shown = "Jobs", self._job_rows()
+        else:
+            whose = "" if model else " of all models"
+            chip = f" on {self.session.chip}" if self.session.chip else ""
+            title = f"Builds{whose} (dB simulated, est. estimated{chip})"
+        view = self.query_one(RecordView)
+        view.set_title(title)
+        view.styles.max_height = max(7, len(shown) + 4)  # what is below has the rest
+        self.history.set_records(shown, keep="title" if self.view == "Variants" else "id")
+
+    def _job_rows(self) -> list[Mapping[str, Any]]:
         self._waiting = {one.id for one in self._records if self.bridge.waits(one.id)}
-        records = [
+        return [
             JOBS.record(
                 one,
                 id=one.id,
                 mark="",
                 method=job_word(one.method),
-                title=title,
+                title=one.title.removeprefix(f"{one.method} "),
                 state="waiting" if one.id in self._waiting else one.state,
             )
             for one in self._records
             if not in_background(one.method)
-            for title in [one.title.removeprefix(f"{one.method} ")]
         ]
-        self.jobs.set_records(records, keep="id")
 
     def _timed(self) -> None:
         self._fill()
@@ -234,27 +232,27 @@ class Builds(TableWorkspace):
 
     # -- the detail --------------------------------------------------------------------------------
 
-    @on(Rows.Highlighted, "#builds")
-    @on(Rows.Highlighted, "#jobs")
+    @on(Rows.Highlighted, "#history")
     def _moved(self) -> None:
         self._show_detail()
         self.refresh_bindings()
 
     def _show_detail(self) -> None:
         """What belongs to the row: the log while it runs or where it failed, else the summary."""
-        if self.view == "Front":
+        view, record = self.view, self.record
+        live = self.session.jobs.get(record.id) if record is not None else None
+        variants_run = view == "Variants" and live is not None and live.running
+        self.detail.display = view in ("Builds", "Jobs") or variants_run
+        if view == "Front":
             self._show_front()
             return
-        record = self.record
-        kind = self._detail if self.view == "Builds" else "log"
+        kind = self._detail if view == "Builds" else "log"
         self._wanted = kind, record.id if record is not None else ""
-        if self.view == "Builds":
-            whole = kind == "changes" and self.app.size.height < LOW
-            self.query_one("#builds-view").display = not whole
+        whole = kind == "changes" and self.app.size.height < LOW
+        self.query_one(RecordView).display = not whole
         if kind == "changes":
             self._look("about", self._compare)
         elif record is None or record.state != "done" or kind == "log":
-            live = self.session.jobs.get(record.id) if record is not None else None
             self.detail.show_log(record, live)
         else:
             self._look("about", partial(self._summary, record))
@@ -298,14 +296,17 @@ class Builds(TableWorkspace):
 
     # -- views -------------------------------------------------------------------------------------
 
-    def pane_shown(self, view: str) -> None:
-        self.query_one("#lists").display = view != "Variants"
-        self.detail.display = view != "Front"
-        if view == "Front":
-            self.query_one("#builds-view").display = True
+    @on(ViewBar.Changed)
+    def _show_view(self, event: ViewBar.Changed) -> None:
+        table = self.history
+        table.declared, table.what, empty = _TABLES[event.name]
+        table.set_empty(with_keys(empty))
+        table.set_filter("")
+        self.query_one(FrontChart).display = event.name == "Front"
+        self._fill()
         self._show_detail()
-        tables = {"Jobs": self.jobs, "Variants": self.variants.table}
-        tables.get(view, self.builds).focus()
+        table.focus()
+        self.refresh_bindings()
 
     # -- actions -----------------------------------------------------------------------------------
 
@@ -314,7 +315,7 @@ class Builds(TableWorkspace):
         if method == "copy_command" and not self.command_line():
             return "no command does what this job did."
         if method == "refresh" or (method == "run" and self.view == "Variants"):
-            return self._no_build()
+            return self.workbench.disabled_reason(REGISTRY["app.build"])
         if method == "stop":
             return "" if self.session.running is not None else "no job is running."
         if method in ("run", "log", "note", "detail"):
@@ -330,13 +331,6 @@ class Builds(TableWorkspace):
             return ""
         return super().unavailable_reason("save_table" if method == "export" else method)
 
-    def _no_build(self) -> str:
-        if self.session.container is not None:
-            return "a container is already built; open its model to build."
-        if not self.session.recipe.get("model"):
-            return "no model is open ({app.open} opens one)."
-        return "a build is running." if self.session.building else ""
-
     def _live_job(self) -> JobView | None:
         """The job under the cursor, where it runs; None leaves it to the user which one stops."""
         job = self.session.jobs.get(self.record.id) if self.record is not None else None
@@ -351,11 +345,11 @@ class Builds(TableWorkspace):
         if self.view == "Builds" and self._detail:
             self._detail = ""
             self._show_detail()
-            self.builds.focus()
+            self.history.focus()
         elif self.detail.log_pane.found is not None:
             self.detail.log_pane.show_found(None)
         elif self.detail.in_log:
-            (self.jobs if self.view == "Jobs" else self.builds).focus()
+            self.history.focus()
         elif self.session.running is not None:
             self.action_stop()
 
@@ -388,7 +382,7 @@ class Builds(TableWorkspace):
             self.bar.choose("Builds")
         self._detail = "" if self._detail == "changes" else "changes"
         self._show_detail()
-        (self.detail.about if self._detail else self.builds).focus()
+        (self.detail.about if self._detail else self.history).focus()
 
     def action_detail(self) -> None:
         """Show the log of a build in the place of its summary, and back."""
@@ -415,11 +409,18 @@ class Builds(TableWorkspace):
             self.workbench.show_error(error)
         self._reload()
 
-    @on(Rows.Chosen, "#builds")
-    def _reopen(self) -> None:
-        """Open the build under the cursor again, with its recipe."""
+    @on(Rows.Chosen, "#history")
+    def _choose(self) -> None:
+        """Open a build again with its recipe, apply a variant, go into the log of a job."""
         record = self.record
-        if record is not None and recipe_of(record).get("model"):
+        if self.view == "Jobs":
+            self.detail.log_pane.focus()
+        elif self.view == "Variants":
+            chosen: Mapping[str, Any] = self.history.record or {}
+            self.session.set_values(chosen["values"])
+            keys = with_keys("{app.undo} undoes it, {app.build} builds.")
+            self.notify(f"Applied to the recipe: {chosen['title']}. {keys}", markup=False)
+        elif record is not None and recipe_of(record).get("model"):
             self.workbench.do(self._open_again(record))
 
     async def _open_again(self, record: JobRecord) -> None:
@@ -430,18 +431,6 @@ class Builds(TableWorkspace):
         await open_build(self.session, self.bridge, record)
         self.notify(with_keys("The build is open with its recipe. {app.undo} goes back."))
         self.post_message(GoTo("overview"))
-
-    @on(Rows.Chosen, "#jobs")
-    def _to_log(self) -> None:
-        self.detail.log_pane.focus()
-
-    @on(Rows.Chosen, "#compared")
-    def _take_values(self) -> None:
-        record = self.variants.table.record
-        if record is not None:
-            self.session.set_values(record["values"])
-            keys = with_keys("{app.undo} undoes it, {app.build} builds.")
-            self.notify(f"Applied to the recipe: {record['title']}. {keys}", markup=False)
 
     # -- the log -----------------------------------------------------------------------------------
 
@@ -502,8 +491,5 @@ class Builds(TableWorkspace):
         return self.record_text()
 
     def command_line(self) -> list[str]:
-        if self.view == "Variants":
-            sweep = self.variants.job
-            return job_command(SWEEP.name, sweep.params) if sweep is not None else []
         record = self.record
         return job_command(record.method, record.params) if record is not None else []
