@@ -1,6 +1,7 @@
 """How the workbench feels: start-up, keys, opening graphs and ``--help``, beside the limit app.
 
-    python benchmarks/terminal/feel.py [--repeats 5] [--only startup,keys,...] [--json FILE]
+    python benchmarks/terminal/feel.py [--repeats 5] [--only startup,keys,...] [--theme NAME]
+        [--json FILE]
 
 Every figure is measured on a pty of 120x40 by ``ttybench.py`` (which answers the terminal's queries
 and sees what a person would), in turn with ``textual_limit_app.py``, the lightest Textual program
@@ -48,9 +49,10 @@ PEERS = {
 class Bench:
     """The tools, a home of its own and the results."""
 
-    def __init__(self, tools: Path, repeats: int) -> None:
+    def __init__(self, tools: Path, repeats: int, theme: str) -> None:
         self.tools = tools
         self.repeats = repeats
+        self.theme = theme
         self.tty = _load(tools / "ttybench.py")
         self.home = Path(tempfile.mkdtemp(prefix="rknntui-feel-"))
         self.results: dict[str, object] = {}
@@ -82,9 +84,12 @@ class Bench:
         return self.session([sys.executable, script], MODE=mode)
 
     def ours(self, *arguments: str) -> Any:
-        """The workbench, without what it remembers or has in its cache."""
+        """The workbench, without what it remembers beside a theme, or has in its cache."""
         for folder in (".local/state", ".cache"):
             shutil.rmtree(self.home / folder / "rknntui", ignore_errors=True)
+        state = self.home / ".local/state/rknntui/interface.json"
+        state.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        state.write_text(json.dumps({"version": 1, "theme": self.theme}))
         return self.session([sys.executable, "-m", "rknntui", *arguments])
 
     def ready(self, run: Any, *texts: str, timeout: float = 60) -> float:
@@ -273,8 +278,9 @@ def switches(bench: Bench) -> None:
                 run.quiet(1.0, 6)
                 taken.setdefault(place.title, {})[turn] = len(run.raw) - before
     bench.results["switches"] = taken
+    first = 25_000 if bench.theme == "low-bandwidth" else 60_000
     for name, sizes in taken.items():
-        for turn, goal in (("at first", 60_000), ("again", 20_000)):
+        for turn, goal in (("at first", first), ("again", 20_000)):
             goal_text = f"at most {goal:,}"
             bench.row(f"{name} {turn}, bytes", f"{sizes[turn]:,}", goal_text, sizes[turn] <= goal)
 
@@ -335,9 +341,10 @@ def main() -> int:
     parser.add_argument("--tools", type=Path, default=ROOT.parent / "shared" / "tools")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--theme", default="dark")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    bench = Bench(options.tools, options.repeats)
+    bench = Bench(options.tools, options.repeats, options.theme)
     load = os.getloadavg()[0]
     try:
         for name in options.only.split(","):

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
@@ -97,6 +97,42 @@ def test_everything_is_sent_again_after_another_program_or_a_resize() -> None:
     assert sent.count == 2 * every
     sent.changes(update, Size(SIZE.width, SIZE.height + 1))
     assert sent.count == 3 * every
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_the_theme_for_slow_lines_sends_little_and_no_backgrounds(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    changes = Sent.changes
+
+    def counted(self: Sent, update: CompositorUpdate, size: Size) -> CompositorUpdate:
+        made = changes(self, update, size)
+        sent.append(len(made.render_segments(app.console)))
+        return made
+
+    monkeypatch.setattr(Sent, "changes", counted)
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert app.theming.use("low-bandwidth")
+        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
+        await pilot.press("b")
+        await until(pilot, lambda: app.session.layers.of("proposed"), "a build, and its gains")
+        for key in "12v34567012":  # the samples of Recipe too
+            await settle(pilot)
+            sent.clear()
+            await pilot.press(key)
+            await settle(pilot)
+            await settle(pilot)
+            assert sum(sent) <= 25_000, key
+            grounds = sum(
+                segment.cell_length
+                for strip in app.screen._compositor.render_strips()
+                for segment in strip
+                if segment.style.bgcolor is not None and not segment.style.bgcolor.is_default
+            )
+            assert grounds <= 3 * 120, f"{key}: more than tabs and rows under a cursor"
 
 
 @pytest.mark.long

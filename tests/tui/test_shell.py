@@ -307,14 +307,14 @@ async def test_themes_are_looked_at_and_kept(own_home: Path) -> None:
         await settle(pilot)
         app.action_theme()
         await settle(pilot)
-        for name in ("ansi", "dark", "high-contrast", "light"):
+        for name in ("ansi", "dark", "high-contrast", "light", "low-bandwidth"):
             assert name in screen_text(app)
         await pilot.press(*"light", "enter")
         await settle(pilot)
-        assert app.theme == "light"
+        assert app.theme == "low-bandwidth"
         await pilot.press("q")
     again = Workbench()
-    assert again.theme == "light"
+    assert again.theme == "low-bandwidth"
 
 
 @pytest.mark.usefixtures("no_engine")
