@@ -140,4 +140,5 @@ from engine.reports.estimates import judged as judged
 from engine.reports.files import delimited as delimited
 from engine.reports.files import html_table as html_table
 from engine.reports.pictures import front_chart as front_chart
+from engine.services.machine import machine_checks as machine_checks
 from engine.wire.schema import verb_schema as verb_schema

@@ -16,7 +16,7 @@ from engine.base.errors import UsageError
 from engine.base.version import install_line, requirements
 from engine.frontends.converter_process import FRAMEWORKS
 from engine.jobs.cluster import open_cluster
-from rknntui.doctor import EXTRAS, local_checks
+from engine.services.machine import EXTRAS, machine_checks
 
 
 def test_the_lines_are_those_of_the_extras(repository: Path) -> None:
@@ -44,13 +44,13 @@ def test_what_was_not_installed_by_pip_names_its_extra(monkeypatch: pytest.Monke
 
 
 def test_the_doctor_looks_at_all_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    checks = {check.name: check for check in local_checks()}
+    checks = {check.name: check for check in machine_checks()}
     for name in ("asyncssh", "cryptography", "flatbuffers", "tflite", "textual", "watchdog"):
         assert checks[f"library {name}"].found.startswith(version(name)), name
     asked = ["numpy>=2", "nothing-of-it>=1", "click<1", "here-only; python_version < '3'"]
     asked += ["dask<1; extra == 'sweep'", "click; extra == 'torch'"]
     monkeypatch.setattr("engine.base.version.metadata.requires", lambda _name: asked)
-    checks = {check.name: check for check in local_checks()}
+    checks = {check.name: check for check in machine_checks()}
     libraries = {name: check.state for name, check in checks.items() if "library" in name}
     assert libraries == {
         "C library": "ok",
@@ -66,7 +66,7 @@ def test_the_doctor_survives_without_the_library_that_reads_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "packaging.requirements", None)
-    checks = {check.name: check for check in local_checks()}
+    checks = {check.name: check for check in machine_checks()}
     assert checks["library packaging.requirements"].state == "bad"
     assert "adb" in checks
 
@@ -74,7 +74,7 @@ def test_the_doctor_survives_without_the_library_that_reads_versions(
 def test_the_doctor_names_only_the_adb_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Adbutils brings one along, which is never started."""
     monkeypatch.setenv("PATH", "/nowhere")
-    (check,) = [check for check in local_checks() if check.name == "adb"]
+    (check,) = [check for check in machine_checks() if check.name == "adb"]
     assert (check.state, check.found) == ("note", "no adb program")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from engine import Event
+from engine import Event, machine_checks
 from engine.wire.codec import encode
 from engine.wire.devices import DEVICES_EXAMINE, EXAMINED, ExamineParams
 from engine.wire.doctor import DOCTOR, Check, Checks
@@ -25,7 +25,6 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
 from rknntui.cli.verb import described
-from rknntui.doctor import local_checks
 
 
 @click.command("doctor", **described(DEVICES_EXAMINE))
@@ -47,7 +46,7 @@ def command(no_test: bool, as_json: bool, **flags: Any) -> None:
         raise click.UsageError("--model needs --device.")
     shown = _Shown(as_json=as_json)
     if asked.device is None:
-        for check in local_checks():
+        for check in machine_checks():
             shown(check)
         for check in _worker_checks():
             shown(check)

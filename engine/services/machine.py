@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from engine import install_line, requirements, user_dirs
+from engine.base.paths import user_dirs
+from engine.base.version import install_line, requirements
 from engine.wire.doctor import Check
 
 GLIBC = (2, 28)
@@ -28,8 +29,13 @@ EXTRAS = {
 _AGAIN = "Install rknntui again with pip."
 
 
-def local_checks() -> Iterator[Check]:
-    """Python, C library, processor, libraries, folders, terminal and adb."""
+def machine_checks() -> Iterator[Check]:
+    """Whether this machine and installation can run the program: Python, C library, processor,
+    libraries, folders, terminal and adb.
+
+    Yields:
+        What was looked at, one after another, with its state and what to do about it.
+    """
     yield from (_python(), _glibc(), _machine())
     try:
         yield from _libraries()
