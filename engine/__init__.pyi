@@ -91,6 +91,10 @@ from engine.jobs.history import read_result as read_result
 from engine.jobs.history import write_note as write_note
 from engine.jobs.job import Job as Job
 from engine.jobs.job import attach as attach
+from engine.jobs.progress import LOG_LINES as LOG_LINES
+from engine.jobs.progress import JobProgress as JobProgress
+from engine.jobs.progress import StageProgress as StageProgress
+from engine.jobs.timing import StageTimes as StageTimes
 from engine.options import ALGORITHMS as ALGORITHMS
 from engine.options import DTYPES as DTYPES
 from engine.options import GRANULARITIES as GRANULARITIES

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from textual import events, on
 from textual.containers import Container
 
+from engine import StageTimes, state_folder
+from engine.wire.formats import clock_text
 from rknntui.announcer import Announcer
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, Theming, theme_files
@@ -30,7 +32,6 @@ from rknntui.session.messages import (
 )
 from rknntui.session.promotion import read_table
 from rknntui.session.state import Session
-from rknntui.session.timing import StageTimes, left_text, times_file
 from rknntui.starting import Starting, unused_key
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
@@ -98,7 +99,7 @@ class Workbench(QuietCrashApp):
         self._state_kept = state_kept
         self._state: dict[str, object] = kept.load_state() if state_kept else {}
         self.announcer = Announcer(self.send)
-        self._times = StageTimes(times_file() if state_kept else None)
+        self._times = StageTimes(state_folder() / "stage_times.json" if state_kept else None)
         self._guard = Guard(self.leave, self._last_words, lambda: self.announcer.restore)
         self._switching = asyncio.Lock()
         self.leaving = False
@@ -161,7 +162,8 @@ class Workbench(QuietCrashApp):
 
     def time_left(self, job: JobView) -> str:
         """How long a job still takes, as ``0:04``; empty while that is not known."""
-        return left_text(self._times.left(job))
+        left = self._times.left(job)
+        return "" if left is None else clock_text(max(1, round(left)))
 
     async def show(self, name: str) -> None:
         """Show a workspace, composing it on the first visit."""

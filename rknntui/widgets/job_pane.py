@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from engine import LogLine
-    from rknntui.session.job_view_model import JobView, StageView
+    from engine import LogLine, StageProgress
+    from rknntui.session.job_view_model import JobView
     from rknntui.widgets.record_view import RecordView
     from rknntui.widgets.strips import Line
 
@@ -178,9 +178,9 @@ class WithJob(Vertical):
         self.view.table.reveal(self.view.table.cursor)
 
 
-def stages_shown(job: JobView) -> list[tuple[StageView, str]]:
+def stages_shown(job: JobView) -> list[tuple[StageProgress, str]]:
     """(stage, what stands before its title) of the stages; below one that is not over its steps."""
-    lines: list[tuple[StageView, str]] = []
+    lines: list[tuple[StageProgress, str]] = []
     for stage in job.stages.values():
         lines.append((stage, ""))
         if stage.seconds is None:
@@ -189,7 +189,7 @@ def stages_shown(job: JobView) -> list[tuple[StageView, str]]:
     return lines[-STAGES_SHOWN:]
 
 
-def stage_line(stage: StageView, state: str, indent: str, width: int) -> Line:
+def stage_line(stage: StageProgress, state: str, indent: str, width: int) -> Line:
     """A stage or step: done, running, or where a job that is over came to its end."""
     title = f"{indent + stage.title:<24} "
     if stage.seconds is not None:

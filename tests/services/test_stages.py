@@ -10,10 +10,11 @@ import pytest
 
 from engine.base.errors import DatasetError
 from engine.base.events import CallbackReporter, Event, Finished, StageStarted
+from engine.jobs.progress import StageProgress
 from engine.jobs.worker import _resolve
 from engine.services.registry import TASKS
 from rknntui.demo import demo_folder, demo_recipe, demo_test_samples
-from rknntui.session.job_view_model import JobView, StageView
+from rknntui.session.job_view_model import JobView
 from rknntui.widgets.job_pane import stage_line, stages_shown
 
 
@@ -106,7 +107,7 @@ def test_a_step_of_the_guide_has_no_number_beside_those_of_a_build(recipe: dict[
     assert numbers(events) == []
 
 
-def all_of(view: JobView) -> list[StageView]:
+def all_of(view: JobView) -> list[StageProgress]:
     return [stage for stage, _ in stages_shown(view)]
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from textual import getters, on
 from textual.containers import Vertical
 
-from engine import summary_text
-from rknntui.session.job_view_model import LOG_LINES, JobView
+from engine import LOG_LINES, summary_text
+from rknntui.session.job_view_model import JobView
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import SidePane

@@ -19,10 +19,11 @@ from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.findings import finding_lines, wrapped
 
 if TYPE_CHECKING:
+    from engine import StageProgress
     from engine.wire.cost import ChipFacts
     from engine.wire.vendor import ToolkitEnvironment
     from rknntui.screens.base.workspace import Workspace
-    from rknntui.session.job_view_model import JobView, StageView
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 
@@ -106,15 +107,15 @@ def chip_states(job: JobView, chips: Iterable[str]) -> dict[str, str]:
     return {chip: _state(_stages_of(job, chip)) for chip in chips}
 
 
-def _stages_of(job: JobView, chip: str) -> list[StageView]:
-    def names(stage: StageView) -> bool:
+def _stages_of(job: JobView, chip: str) -> list[StageProgress]:
+    def names(stage: StageProgress) -> bool:
         words = f"{stage.name} {stage.title}".replace(":", " ").replace("-", " ").split()
         return chip in words
 
     return [stage for stage in job.stages.values() if names(stage)]
 
 
-def _state(stages: list[StageView]) -> str:
+def _state(stages: list[StageProgress]) -> str:
     if not stages:
         return "waiting"
     running = next((stage for stage in stages if stage.seconds is None), None)

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from engine.wire.formats import clock_text
-from rknntui.session.kept import read_json, write_json
+from engine.base.errors import EngineError
+from engine.base.files import atomic_write, read_regular
+from engine.base.paths import private_folder
+from engine.jobs.progress import JobProgress
 
-if TYPE_CHECKING:
-    from rknntui.session.job_view_model import JobView
-
-KEPT = 200
-"""Jobs whose times are kept; the newest are."""
 LIMIT = 1 << 20
 """Bytes of the file."""
+KEPT = 200
+"""Jobs whose times are kept; the newest are."""
 _SURE = 0.05
 """From this share of a stage on its own pace counts, not that of the last time."""
 _WHOLE = 0.2
 """From this share of a job on the pace of the whole counts, where its stages never ran before."""
 _BEGUN = 3.0
 """Seconds before which nothing is said from the pace of the whole."""
-
-
-def times_file() -> Path:
-    """Where the times of stages lie on disk."""
-    from engine import state_folder
-
-    return state_folder() / "stage_times.json"
 
 
 class StageTimes:
@@ -42,7 +35,7 @@ class StageTimes:
         self._file = file
         self._known: dict[str, dict[str, float]] | None = None if file else {}
 
-    def learn(self, job: JobView) -> None:
+    def learn(self, job: JobProgress) -> None:
         """Keep how long the stages of a job took; one from the cache took no time of its own."""
         times = {
             stage.name: round(stage.seconds, 3)
@@ -56,9 +49,12 @@ class StageTimes:
         for old in list(known)[:-KEPT]:
             del known[old]
         if self._file is not None:
-            write_json(self._file, known)
+            with contextlib.suppress(OSError, EngineError):  # the next run knows less
+                private_folder(self._file.parent)
+                content = json.dumps(known, indent=1).encode()
+                atomic_write(self._file, content, overwrite=True, private=True)
 
-    def left(self, job: JobView) -> float | None:
+    def left(self, job: JobProgress) -> float | None:
         """Seconds that a running job still takes; None where nothing tells."""
         now = time.monotonic()
         before = self._all().get(_key(job), {})
@@ -78,11 +74,6 @@ class StageTimes:
         return self._known
 
 
-def left_text(seconds: float | None) -> str:
-    """``0:04``, ``1:02:10``; empty while it is not known."""
-    return "" if seconds is None else clock_text(max(1, round(seconds)))
-
-
 def _left(fraction: float, elapsed: float, before: float | None) -> float | None:
     """Seconds of one stage that runs."""
     if fraction > _SURE:
@@ -90,14 +81,17 @@ def _left(fraction: float, elapsed: float, before: float | None) -> float | None
     return None if before is None else max(0.0, before - elapsed)
 
 
-def _key(job: JobView) -> str:
+def _key(job: JobProgress) -> str:
     model = (job.recipe or {}).get("model") or job.params.get("path") or ""
     return f"{job.method} {model}"
 
 
 def _read(file: Path) -> dict[str, dict[str, float]]:
     """The times in the file; none where it is missing, or not what this version writes."""
-    data = read_json(file, LIMIT)
+    try:
+        data = json.loads(read_regular(file, LIMIT))
+    except (OSError, ValueError, RecursionError):
+        data = None
     return {
         str(job): {
             str(stage): float(seconds)
