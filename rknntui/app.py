@@ -131,6 +131,8 @@ class Workbench(QuietCrashApp):
         yield KeyBar()
 
     async def on_mount(self) -> None:
+        # the time that is left goes down, also where nothing else is told of the job
+        self._clock = self.set_interval(1, self._update_top, pause=True)
         self.app_resume_signal.subscribe(self, self.sent.forget)
         if not self.is_headless:
             self._guard.watch(asyncio.get_running_loop())
@@ -138,11 +140,9 @@ class Workbench(QuietCrashApp):
         name = FIRST if path or recipe else str(self._state.get("workspace"))
         await self.show(name if name in WORKSPACES else FIRST)
         self.call_after_refresh(self._painted)
-        self.set_interval(1, self._tick)
 
-    def _tick(self) -> None:
-        """The time that is left goes down, also where nothing else is told of the job."""
-        if self.session.running is not None and len(self.screen_stack):
+    def _update_top(self) -> None:
+        if self.is_running and self.screen_stack:
             self.screen_stack[0].query_one(TopBar).update()
 
     def _painted(self) -> None:
@@ -177,7 +177,7 @@ class Workbench(QuietCrashApp):
                 before.hide()
             self.current = name
             workspace.show()
-            self.screen_stack[0].query_one(TopBar).update()
+            self._update_top()
 
     # -- links and actions of the registry ---------------------------------------------------------
 
@@ -250,9 +250,10 @@ class Workbench(QuietCrashApp):
     def show_state(self) -> None:
         """Draw again what the line on top says and which actions there are."""
         if self.is_running and self.screen_stack:
-            self.screen_stack[0].query_one(TopBar).update()
+            self._update_top()
             self.screen_stack[0].refresh_bindings()
             self.announcer.show(self.session)
+            (self._clock.pause if self.session.running is None else self._clock.resume)()
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Tell the end of a job; a failure has its dialog."""
