@@ -61,7 +61,8 @@ class Stopping:
         self._app.push_screen(dialog, partial(self._stop, job.id))
 
     def _choose(self, jobs: list[JobView]) -> None:
-        from rknntui.screens.dialogs.dialogs import ChoiceDialog, ask_user
+        from rknntui.screens.dialogs.dialogs import ask_user
+        from rknntui.screens.dialogs.lists import ChoiceDialog
 
         rows = {f"{at} {job_title(job.method, job.title)}": job for at, job in enumerate(jobs, 1)}
         about = {

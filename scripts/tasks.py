@@ -80,7 +80,8 @@ def _faces(folder: Path, zoo: Path, _demo: Path) -> Path:
 def _faces_recipe(folder: Path, zoo: Path, demo: Path) -> Path:
     """The same with its recipe, mean and std set."""
     model = _faces(folder, zoo, demo)
-    return _recipe(folder / "faces.yaml", model.name, "photos", "[127, 127, 127]", "[128, 128, 128]")
+    mean, std = "[127, 127, 127]", "[128, 128, 128]"
+    return _recipe(folder / "faces.yaml", model.name, "photos", mean, std)
 
 
 def _digits(folder: Path, _zoo: Path, demo: Path) -> Path:
@@ -145,7 +146,7 @@ TASKS: dict[str, Task] = {
         6,
         _faces_recipe,
         _steps(
-            ("3", "by gain per ms"), ("p 2 enter", "2 layers changed"), ("x", "Export"),
+            ("3", "by gain per ms"), ("p 2 enter", "2 of 73 layers changed"), ("x", "Export"),
             ("enter", "simulated over"),
         ),
         before=_steps(("", "Enter build"), ("b", "dB simulated")),
@@ -154,7 +155,7 @@ TASKS: dict[str, Task] = {
         "which chips run YOLOv8n at 25 frames a second, and what the others need",
         4,
         _yolo,
-        _steps(("4", "rk3588"), ("f", "Frames a second to reach"), ("enter", "input ")),
+        _steps(("4", "rk3588"), ("f", "Frames a second to reach"), ("enter", "input")),
         before=_steps(("", "Enter choose samples")),
     ),
     "d-model": Task("a broken model", 0, _cut_model, (), before=_steps(("", "Likely cause"))),
@@ -192,7 +193,8 @@ TASKS: dict[str, Task] = {
         _digits,
         _steps(("7 equals_sign", "Outputs, dB (simulated)")),
         before=_steps(
-            ("", "Enter build"), ("b", "cost estimated"), ("space", "Enter build"), ("b", "Enter compile"),
+            ("", "Enter build"), ("b", "cost estimated"), ("space", "Enter build"),
+            ("b", "Enter compile"),
         ),
     ),
 }  # fmt: skip

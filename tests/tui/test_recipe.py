@@ -11,7 +11,6 @@ from engine import OPTIONS, option
 from engine.facts import chips
 from rknntui.app import Workbench
 from rknntui.screens.dialogs.lists import ChoiceDialog
-from rknntui.screens.dialogs.dialogs import ChoiceDialog
 from rknntui.screens.recipe.form import FormRows, OptionForm
 from rknntui.screens.recipe.words import help_lines
 from rknntui.screens.recipe.workspace import Recipe

@@ -22,7 +22,6 @@ from engine.wire.cost import (
 from engine.wire.cost_tables import interval_text
 from engine.wire.formats import MILLISECONDS, RATE
 from engine.wire.goal import Goal
-from rknntui.cost_report import judged
 from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.screens.dialogs.request import Form
 

@@ -24,9 +24,8 @@ from engine.wire.formats import (
     SIZE,
 )
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.session.steps import STYLES, Step, placement
 from rknntui.session.promotion import LayerEdits
-from rknntui.session.steps import STYLES, Step
+from rknntui.session.steps import STYLES, Step, placement
 from rknntui.session.target import mismatches
 from rknntui.widgets.findings import SIGNS
 from rknntui.widgets.one_line import Fact, fit_facts
