@@ -10,6 +10,7 @@ from textual.geometry import Region
 
 from engine.wire.formats import DURATION, PROGRESS
 from rknntui.session.job_view_model import job_title
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class WithJob(Vertical):
     DEFAULT_CSS = """
     WithJob {
         & > RecordView { height: 3fr; }
-        & > JobPane { height: 2fr; border-top: solid $panel; display: none; }
+        & > JobPane { height: 2fr; display: none; }
     }
     """
 
@@ -162,6 +163,7 @@ class WithJob(Vertical):
 
     def compose(self) -> ComposeResult:
         yield self.view
+        yield Divider("job-divider")
         yield JobPane()
 
     def show_job(self, job: JobView | None) -> None:

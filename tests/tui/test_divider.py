@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from textual.app import App, ComposeResult
+from textual.containers import Container
 
 from rknntui.app import Workbench
 from rknntui.widgets.divider import LEAST, Divider
+from rknntui.widgets.line_list import TextRows
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, settle, until
 
@@ -40,8 +44,46 @@ async def test_keys_and_mouse_move_it_and_the_next_start_has_it_there(own_home: 
         await until(pilot, lambda: again.current == "model")
         await settle(pilot)
         assert again.workspace.query_one(Divider).region.x == round(SIZE[0] * LEAST / 100)
-        await pilot.press(keys_of("builds")[0])
-        await until(pilot, lambda: again.current == "builds")
+        await pilot.press(keys_of("overview")[0])
+        await until(pilot, lambda: again.current == "overview")
         await pilot.press("ctrl+left")
         why = "No line between panes can be moved here."
         await until(pilot, lambda: why in screen_text(again), "why not")
+
+
+class Panes(App[None]):
+    """Three panes, of which two at a time are shown."""
+
+    dividers: ClassVar[dict[str, int]] = {}
+
+    def compose(self) -> ComposeResult:
+        with Container():
+            yield from (TextRows(id=name) for name in ("a", "b"))
+            yield Divider("line")
+            yield TextRows(id="c")
+
+
+async def test_it_stands_or_lies_between_the_panes_that_are_shown() -> None:
+    app = Panes()
+    async with app.run_test(size=(100, 41)) as pilot:
+        line, box = app.query_one(Divider), app.query_one(Container)
+        a, b, c = (app.query_one(f"#{name}") for name in "abc")
+        for pane in (a, b, c):
+            pane.styles.width = pane.styles.height = "1fr"
+        a.display = False
+        await pilot.pause()
+        assert (line.size.width, line.size.height) == (100, 1)
+        line.move(-20)
+        await pilot.pause()
+        assert (b.size.height, c.size.height) == (12, 28)
+        a.display, b.display = True, False
+        await pilot.pause()
+        assert a.size.height == 12, "what stands in its place has the share, too"
+        box.styles.layout = "horizontal"
+        await pilot.pause()
+        assert (line.size.width, line.size.height) == (1, 41)
+        assert abs(a.size.width - c.size.width) <= 1, "that was of panes that lie"
+        c.display = False
+        await pilot.pause()
+        assert not line.display
+        assert a.size.width == 100

@@ -16,6 +16,7 @@ from rknntui.keys.commandline import command_with
 from rknntui.screens.chips.compiling import APPLIES
 from rknntui.screens.dialogs.picker import ask_overwrite
 from rknntui.screens.dialogs.request import Form
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -133,6 +134,7 @@ class CodePane(Vertical):
 
     def compose(self) -> ComposeResult:
         yield RecordView("Project", self.table, id="code-settings-view")
+        yield Divider("code-divider")
         yield RecordView("Files", self.files, id="code-files-view")
 
     @property
