@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -151,9 +152,8 @@ _SHOWN = GRAPH_NODES.pick("number", "op", "name", "shape", "dtype")
 class NodeTable(Table):
     """Rows are (position, operator, name, shape of the first output, its dtype)."""
 
-    def __init__(self, nodes: Iterable[NodeRow]) -> None:
-        super().__init__(_SHOWN.columns, id="nodes")
-        self.set_nodes(nodes)
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(_SHOWN.columns, id=id)
 
     def set_nodes(self, nodes: Iterable[NodeRow]) -> None:
         """Show the nodes of a graph."""
@@ -393,19 +393,17 @@ def _number(value: float | None) -> str:
 class DetailPane(SidePane):
     """Says what it is given, wrapped to its width; asks for the values of constants."""
 
+    @dataclass(eq=False)
     class OptionWanted(Message):
         """An option of the recipe is to be shown."""
 
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
+        name: str
 
+    @dataclass(eq=False)
     class TensorWanted(Message):
         """The values of a constant are to be shown: :meth:`show_tensor` takes them."""
 
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
+        name: str
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.binding import Binding
@@ -168,12 +169,11 @@ class Neighbours(Rows):
         Binding("right,l", "walk(1)", "Consumer", show=False, tooltip="Go to what reads it."),
     ]
 
+    @dataclass(eq=False)
     class Walked(Message):
         """Another node is to be shown: :meth:`Neighbours.show` takes it."""
 
-        def __init__(self, node: int) -> None:
-            super().__init__()
-            self.node = node
+        node: int
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from textual import getters, on
 from textual.containers import Horizontal, Vertical
@@ -22,14 +22,18 @@ from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import SearchLine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
     from textual.timer import Timer
 
     from engine import Finding
-    from engine.wire.model import GraphParams, GraphView, Which
+    from engine.wire.method import Query
+    from engine.wire.model import GraphView, Which
     from rknntui.session.messages import JobEnded, LayersChanged, RecipeChanged
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 REST_SECONDS = 0.12
 """The cursor has to rest so long before details are asked for: a held key asks nothing."""
@@ -85,6 +89,7 @@ class ModelWorkspace(Workspace):
     def compose(self) -> ComposeResult:
         with Horizontal():
             with Vertical(id="graph"):
+                yield NodeTable(id="nodes")
                 yield GraphTree(id="tree")
                 yield SearchLine("search: words of name, operator, tensor, shape")
             yield Divider("model-divider")
@@ -93,6 +98,7 @@ class ModelWorkspace(Workspace):
                 yield DetailPane(id="detail")
 
     def on_mount(self) -> None:
+        self.table.display = False
         self.graph.marked = self.node_layers.marked
 
     graph = getters.query_one("#tree", GraphTree)
@@ -104,10 +110,8 @@ class ModelWorkspace(Workspace):
     neighbours = getters.query_one(Neighbours)
     """The node under the cursor between its neighbours."""
 
-    @property
-    def table(self) -> NodeTable | None:
-        """The nodes as a table, once it was asked for."""
-        return next(iter(self.query(NodeTable)), None)
+    table = getters.query_one(NodeTable)
+    """The nodes as a table."""
 
     # -- the session -------------------------------------------------------------------------------
 
@@ -156,8 +160,12 @@ class ModelWorkspace(Workspace):
         if self.which == "source":
             self.source.job_ended(message)
 
-    def _target(self) -> GraphParams:
-        return graph_of(self.session, self.which)
+    def _ask_part(
+        self, method: Query[P, R], params: Callable[..., P], name: str, then: Callable[[R], None]
+    ) -> None:
+        """Ask for a part of the graph that is shown, by its name."""
+        of = graph_of(self.session, self.which)
+        self.ask(method, params(of.path, of.recipe, of.source, of.which, name=name), then)
 
     def _refresh_graph(self) -> None:
         model = self.session.model
@@ -170,7 +178,7 @@ class ModelWorkspace(Workspace):
             self._loaded = state
             if not self.graph.nodes:  # what is known already stands while the graph is read
                 self._show_model()
-            self.ask(GRAPH, self._target(), self._show_graph)
+            self.ask(GRAPH, graph_of(self.session, self.which), self._show_graph)
 
     def _show_graph(self, view: GraphView) -> None:
         if self.session.model is None:
@@ -184,8 +192,7 @@ class ModelWorkspace(Workspace):
         self.graph.set_graph(f"{what} · {len(view.nodes):,} nodes", view, opened)
         words = self.session.layers.filter
         self._found = self.graph.matches(words) if words else []
-        if self.table is not None:
-            self.table.set_nodes(view.nodes)
+        self.table.set_nodes(view.nodes if self.table.display else ())
         self._show_model()
         self._go_to_wanted()
         self.refresh_bindings()
@@ -337,17 +344,13 @@ class ModelWorkspace(Workspace):
     def _ask_node(self, name: str) -> None:
         from engine.wire.model import NODE, NodeParams
 
-        of = self._target()
-        params = NodeParams(of.path, of.recipe, of.source, of.which, name=name)
-        self.ask(NODE, params, self.detail.show_node)
+        self._ask_part(NODE, NodeParams, name, self.detail.show_node)
 
     @on(DetailPane.TensorWanted)
     def _ask_tensor(self, event: DetailPane.TensorWanted) -> None:
         from engine.wire.model import TENSOR, TensorParams
 
-        of = self._target()
-        params = TensorParams(of.path, of.recipe, of.source, of.which, name=event.name)
-        self.ask(TENSOR, params, self.detail.show_tensor)
+        self._ask_part(TENSOR, TensorParams, event.name, self.detail.show_tensor)
 
     @on(DetailPane.OptionWanted)
     def _go_to_option(self, event: DetailPane.OptionWanted) -> None:
@@ -380,9 +383,9 @@ class ModelWorkspace(Workspace):
             return "" if group else "no node is under the cursor."
         if self.session.container is not None:
             return "a container is already built; open its model."
-        if self.session.summary is None:
-            return "there is no build yet, and so no layers."
-        return ""
+        return (
+            "" if self.session.summary is not None else "there is no build yet, and so no layers."
+        )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A load has a key only where there is something to load, Esc only where it leads back."""
@@ -398,8 +401,8 @@ class ModelWorkspace(Workspace):
 
     def action_search(self) -> None:
         """Open the search line."""
-        if self.table is not None and self.table.display:
-            self._toggle_table()
+        if self.table.display:
+            self.action_table()
         self._origin = self.graph.cursor
         self.query_one(SearchLine).open()
 
@@ -444,29 +447,21 @@ class ModelWorkspace(Workspace):
         self.which = graphs[(graphs.index(self.which) + 1) % len(graphs)]
         self._refresh_graph()
 
-    async def action_table(self) -> None:
+    def action_table(self) -> None:
         """Show the nodes as a table, or as a tree again."""
         table = self.table
-        if table is None:
-            table = NodeTable(self.graph.nodes)
-            await self.query_one("#graph").mount(table, before="#tree")
-            table.display = False
-        self._toggle_table()
-
-    def _toggle_table(self) -> None:
-        table = self.table
-        if table is not None:
-            table.display = not table.display
-            self.graph.display = not table.display
-            self.set_class(table.display, "-table")
-            # at once: a key that follows may lead to another workspace, with its own focus
-            self.screen.set_focus(table if table.display else self.graph)
+        table.display = self.graph.display
+        self.graph.display = not table.display
+        self.set_class(table.display, "-table")
+        if table.display:
+            table.set_nodes(self.graph.nodes)
+        # at once: a key that follows may lead to another workspace, with its own focus
+        self.screen.set_focus(table if table.display else self.graph)
 
     @on(Rows.Highlighted, "#nodes")
     def _table_moved(self) -> None:
-        table = self.table
-        if table is not None and table.row is not None:
-            self.graph.go_to(table.row)
+        if self.table.row is not None:
+            self.graph.go_to(self.table.row)
 
     def listed_findings(self) -> Sequence[Finding]:
         return () if self.session.model is None else self.session.model.findings
@@ -480,14 +475,14 @@ class ModelWorkspace(Workspace):
 
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""
-        table = self.table or NodeTable(self.graph.nodes)
-        self.workbench.output.save("Write the nodes as CSV", "nodes.csv", table.to_csv())
+        if not self.table.display:
+            self.table.set_nodes(self.graph.nodes)
+        self.workbench.output.save("Write the nodes as CSV", "nodes.csv", self.table.to_csv())
 
     def copy_text(self) -> str:
-        table = self.table
         if self.detail.has_focus and self.detail.lines:
             return "".join(text for text, _ in self.detail.lines[self.detail.cursor]).strip()
-        return table.row_text() if table is not None and table.display else self.graph.row_text()
+        return (self.table if self.table.display else self.graph).row_text()
 
     def action_copy_detail(self) -> None:
         """Copy the detail pane."""
