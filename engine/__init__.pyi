@@ -140,9 +140,9 @@ from engine.reports.builds import value_text as value_text
 from engine.reports.estimates import COST_REPORTS as COST_REPORTS
 from engine.reports.estimates import CostReport as CostReport
 from engine.reports.estimates import cost_report as cost_report
-from engine.reports.estimates import judged as judged
 from engine.reports.files import delimited as delimited
 from engine.reports.files import html_table as html_table
 from engine.reports.pictures import front_chart as front_chart
 from engine.services.machine import machine_checks as machine_checks
+from engine.wire.goal import judged as judged
 from engine.wire.schema import verb_schema as verb_schema

@@ -33,6 +33,8 @@ class TakesText(Protocol):
 
     def save(self, title: str, name: str, text: str) -> None: ...
 
+    def write_file(self, path: str, text: str) -> None: ...
+
 
 class Stops(Protocol):
     """What asks before it stops a job."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
 
 from engine.reports.files import delimited, html_page, html_table, html_text
 from engine.reports.pictures import chip_bars, layer_bars, memory_map, picture, roofline
-from engine.wire.cost import ChipEstimate, Estimates, Interval
+from engine.wire.cost import ChipEstimate, Estimates
 from engine.wire.cost_tables import CHIPS, TENSORS, problem_lines
 from engine.wire.layers import COST, layer_rows
 
@@ -79,17 +78,3 @@ def cost_report(estimates: Estimates, form: str, kind: CostReport) -> str:
         kind: what it is about.
     """
     return _FORMS[form.lower()](estimates, kind)
-
-
-def judged(found: Estimates, frames: float) -> Estimates:
-    """With :attr:`ChipEstimate.reaches` of so many frames a second."""
-    chips = tuple(replace(chip, reaches=_reaches(chip.fps, frames)) for chip in found.chips)
-    return replace(found, chips=chips, fps_asked=frames)
-
-
-def _reaches(fps: Interval | None, frames: float) -> str:
-    if fps is None:
-        return ""
-    if fps.low >= frames:
-        return "yes"
-    return "maybe" if fps.high >= frames else "no"

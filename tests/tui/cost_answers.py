@@ -28,6 +28,7 @@ from engine.wire.cost import (
     MemoryCost,
     TensorSpan,
 )
+from engine.wire.goal import ChipWays, Way, Ways
 from rknntui.bridge import Bridge
 
 __all__ = ["CPU_LAYER", "LAYERS", "CostAnswers"]
@@ -42,6 +43,7 @@ LAYERS = (
 CPU_LAYER = "/head/Gemm"
 _REASON = "Softmax over 80 elements: at most 32 on this NPU."
 _REMEDY = "Take it out of the model and compute it on the host."
+_TIP = "Make the channels of 3 layers a multiple of 16"
 _SPANS = (
     TensorSpan("input", 0, 3072, 0, 0),
     TensorSpan("stem", 3072, 19456, 0, 2),
@@ -156,12 +158,15 @@ class CostAnswers:
             known = [chip for chip in chips() if chip.name in (params.chips or names)]
             facts = ("toolkit2", 3, ("w8a8",), (figure,), "fitted")
             return Chips(tuple(ChipFacts(chip.name, chip.generation, *facts) for chip in known))
+        if method == "cost.ways":
+            way = Way(_TIP, Interval(*[300.0] * 3), 0.25, reaches=True)
+            return Ways("digits", params.fps, (ChipWays(params.chips[0], (way,)),))
         return _advice(params)
 
 
 def _advice(params: AdviceParams) -> AdviceAnswer:
     first = Advice(
-        "Make the channels of 3 layers a multiple of 16",
+        _TIP,
         "The NPU computes 16 output channels at once; 12 are computed as 16.",
         LAYERS[:3],
         0.25,

@@ -1,10 +1,10 @@
-"""The charts of Chips: the roofline, a point a layer, and memory over time."""
+"""The charts of Chips, each above its table: the roofline of the layers, memory over time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.binding import Binding
@@ -12,207 +12,160 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from engine import human_bytes
+from engine.wire.cost_tables import TENSORS
+from engine.wire.formats import SIZE
 from engine.wire.layers import ROOFLINE, layer_rows
+from rknntui.screens.chips import words
 from rknntui.widgets.charts import Axis, Chart, Spot, scatter, short
+from rknntui.widgets.divider import Divider
+from rknntui.widgets.findings import told
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows
-from rknntui.widgets.records import RecordTable
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable, name_text
 from rknntui.widgets.strips import Line, fit
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from engine.wire.cost import ChipEstimate, TensorSpan
+    from engine.wire.cost import ChipEstimate, MemoryCost
+    from engine.wire.layers import LayerFigures
+    from rknntui.screens.chips.workspace import Chips
 
 _STYLES = {"compute": "accent", "memory": "good"}
 
 
-class Point(NamedTuple):
-    """A layer in the chart, with figures of :class:`engine.wire.cost.LayerCost`."""
-
-    number: int
-    intensity: float
-    gops: float
-    bound: str
-
-
-@dataclass(frozen=True)
-class Roof:
-    """What a chip can do at most: 10^9 operations a second, 10^9 bytes a second."""
-
-    gops: float
-    gigabytes: float
-
-    def at(self, intensity: float) -> float:
-        """10^9 operations a second that are possible."""
-        return min(self.gops, self.gigabytes * intensity)
-
-
-def points_of(found: ChipEstimate) -> list[Point]:
-    """The layers that multiply and take time; others have no place on a roofline."""
-    return [
-        Point(number, row.intensity, row.gops, row.bound)
-        for number, row in enumerate(found.layers, 1)
-        if row.intensity is not None and row.gops is not None
-    ]
-
-
-class RooflineChart(Chart):
-    """Both axes logarithmic; the chosen layer is marked, cells with several layers are larger."""
+class ChipChart(Chart):
+    """A chart of the chip that is looked at; ``said`` stands there while there is nothing."""
 
     DEFAULT_CSS = """
-    RooflineChart { height: 3fr; min-height: 6; padding: 0 1; }
+    ChipChart { height: 3fr; min-height: 6; padding: 0 1; }
     """
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self._points: Sequence[Point] = ()
-        self._roof: Roof | None = None
-        self._chosen = 0
-        self._said = ""
+    found: ChipEstimate | None = None
+    said = ""
 
-    def show(self, points: Sequence[Point], roof: Roof | None, chosen: int, said: str) -> None:
-        """Draw layers under the roof; ``chosen`` is the number of the one that is marked."""
-        self._points, self._roof, self._chosen, self._said = points, roof, chosen, said
+    def show(self, found: ChipEstimate | None, said: str) -> None:
+        """Draw a chip."""
+        self.found, self.said = found, said
         self.redraw()
 
-    def _draw(self, width: int, height: int) -> list[Line]:
-        if not self._points or width < 30 or height < 5:
-            return [[(self._said, "dim")]]
-        spots = [
-            Spot(p.intensity, p.gops, style=_STYLES.get(p.bound, ""))
-            if p.number != self._chosen
-            else Spot(p.intensity, p.gops, "◆", "head")
-            for p in sorted(self._points, key=lambda p: p.number == self._chosen)
-        ]
-        roof = self._roof
-        also = [] if roof is None else [Spot(roof.gops / roof.gigabytes, roof.gops)]
-        units = "GOPS", "operations a byte"
-        return scatter(spots, width, height, units, self._top(), self._line, also)
 
-    def _line(self, x_axis: Axis, y_axis: Axis) -> Iterator[tuple[int, int, str]]:
-        if (roof := self._roof) is not None:
-            for column in range(x_axis.cells):
-                limit = roof.at(x_axis.value(column))
-                yield y_axis.cell(limit), column, "─" if limit >= roof.gops else "/"
-
-    def _top(self) -> Line:
-        roof = self._roof
-        if roof is None:
-            return [("no roof: a rate of this chip is not published", "warn")]
-        roof_text = f"roof: {short(roof.gops)} GOPS, {short(roof.gigabytes)} GB/s (estimated)   "
-        return [
-            (roof_text, ""),
-            ("• ", "accent"),
-            ("compute ", "dim"),
-            ("• ", "good"),
-            ("memory ", "dim"),
-            ("• ", ""),
-            ("other", "dim"),
-        ]
-
-
-class RooflinePane(Vertical):
-    """The chart, and its layers."""
+class ChartPane(Vertical):
+    """A chart, and the table that it is about."""
 
     DEFAULT_CSS = """
-    RooflinePane { height: 1fr; & RecordView { height: 2fr; min-height: 5; } }
+    ChartPane { height: 1fr; & RecordView { height: 2fr; min-height: 5; } }
     """
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+    def __init__(
+        self,
+        chart: ChipChart,
+        view: RecordView,
+        *,
+        id: str,  # noqa: A002 - Textual's own name
+    ) -> None:
         super().__init__(id=id)
-        self._points: list[Point] = []
-        self._roof: Roof | None = None
-        self._said = ""
-        self._table = LayerTable(ROOFLINE, id="roof-layers", what="roofline")
+        self.chart = chart
+        self.view = view
 
     def compose(self) -> ComposeResult:
-        yield RooflineChart(id="roofline")
-        yield LayerView("Layers under the roof (estimated)", self._table)
+        yield self.chart
+        yield Divider(f"{self.id}-divider")
+        yield self.view
 
     @property
     def table(self) -> RecordTable:
-        """The layers."""
-        return self._table
+        """The table below it."""
+        return self.view.table
+
+
+class RooflineChart(ChipChart):
+    """Both axes logarithmic; the chosen layer is marked, cells with several layers are larger."""
+
+    rows: Sequence[LayerFigures] = ()
+    chosen: LayerFigures | None = None
+
+    def _draw(self, width: int, height: int) -> list[Line]:
+        if not self.rows or self.found is None or width < 30 or height < 5:
+            return [[(self.said, "dim")]]
+        peak, moved = self.found.peak_gops, self.found.bandwidth_gbs
+        line: Line = [("no roof: a rate of this chip is not published", "warn")]
+        also = []
+        if peak and moved:
+            text = f"roof: {short(peak)} GOPS, {short(moved)} GB/s (estimated)   "
+            line = [(text, ""), ("• ", "accent"), ("compute ", "dim"), ("• ", "good")]
+            line += [("memory ", "dim"), ("• ", ""), ("other", "dim")]
+            also.append(Spot(peak / moved, peak))
+        spots = []
+        for layer in sorted(self.rows, key=lambda layer: layer is self.chosen):
+            cost = layer.estimated
+            if cost is not None and cost.intensity is not None and cost.gops is not None:
+                look = ("◆", "head") if layer is self.chosen else ("•", _STYLES.get(cost.bound, ""))
+                spots.append(Spot(cost.intensity, cost.gops, *look))
+        units = "GOPS", "operations a byte"
+        return scatter(spots, width, height, units, line, partial(_roof, self.found), also)
+
+
+def _roof(found: ChipEstimate, x_axis: Axis, y_axis: Axis) -> Iterator[tuple[int, int, str]]:
+    for column in range(x_axis.cells):
+        if (limit := found.roof(x_axis.value(column))) is not None:
+            yield y_axis.cell(limit), column, "─" if limit == found.peak_gops else "/"
+
+
+class RooflinePane(ChartPane):
+    """The layers that multiply and take time under the roof; others have no place there."""
+
+    chart: RooflineChart
+    view: LayerView
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        table = LayerTable(ROOFLINE, id="roof-layers", what="roofline")
+        super().__init__(
+            RooflineChart(), LayerView("Layers under the roof (estimated)", table), id=id
+        )
 
     @property
     def layer_id(self) -> str:
         """Of the layer under the cursor."""
-        return self.query_one(LayerView).layer_id
+        return self.view.layer_id
 
-    def take(self, found: ChipEstimate | None, said: str) -> None:
-        """Show a chip; ``said`` stands there while there is nothing."""
-        self._points = points_of(found) if found is not None else []
-        self._roof, self._said = None, said
-        if found is not None and found.peak_gops and found.bandwidth_gbs:
-            self._roof = Roof(found.peak_gops, found.bandwidth_gbs)
-        roof = self._roof
-        of_roof = {
-            point.number: None if roof is None else point.gops / roof.at(point.intensity)
-            for point in self._points
-        }
-        layers = () if found is None else layer_rows(found)
-        self._table.show_layers(
-            (layer for layer in layers if layer.number in of_roof),
-            more=lambda layer: {"of_roof": of_roof[layer.number]},
-        )
+    def take(self, chips: Chips) -> None:
+        """Show the chip that is looked at."""
+        found, chart = chips.estimate, self.chart
+
+        def of_roof(layer: LayerFigures) -> dict[str, float | None]:
+            cost = layer.estimated
+            roof = found.roof(cost.intensity or 0.0) if found is not None and cost else None
+            return {"of_roof": cost.gops / roof if roof and cost and cost.gops else None}
+
+        chart.rows = [
+            layer
+            for layer in (layer_rows(found) if found is not None else ())
+            if layer.estimated is not None and layer.estimated.intensity and layer.estimated.gops
+        ]
+        self.view.table.show_layers(chart.rows, more=of_roof)
+        chart.show(found, chips.said)
         self._point()
 
     @on(Rows.Highlighted, "#roof-layers")
     def _point(self) -> None:
-        record = self._table.record
-        chosen = 0 if record is None else int(record["number"])
-        self.query_one(RooflineChart).show(self._points, self._roof, chosen, self._said)
+        self.chart.chosen = self.view.table.figures
+        self.chart.redraw()
+
+    def notes(self, chips: Chips, width: int) -> list[Line]:
+        """How sure the figures are."""
+        return words.chip_lines(chips.estimate, width)
 
 
 # Memory over time: tensors of the internal memory as blocks of characters.
 
-_BLOCKS = ("█", "▓", "▒")
-_SPAN_STYLES = ("accent", "good", "warn")
+_LOOKS = (("█", "accent"), ("▓", "good"), ("▒", "warn"))
 _SPAN_LABEL = 10
 _WIDEST = 6
 
 
-def alive_at(spans: Sequence[TensorSpan], layer: int) -> list[TensorSpan]:
-    """The tensors in memory while a layer runs, by address."""
-    alive = [span for span in spans if span.first <= layer <= span.last]
-    return sorted(alive, key=lambda span: (span.start, span.end, span.tensor))
-
-
-def peak_of(spans: Sequence[TensorSpan]) -> tuple[int, int]:
-    """(layer, bytes): where most bytes are alive, the first such layer."""
-    changes: dict[int, int] = {}
-    for span in spans:
-        size = span.end - span.start
-        changes[span.first] = changes.get(span.first, 0) + size
-        changes[span.last + 1] = changes.get(span.last + 1, 0) - size
-    best, at, alive = 0, 0, 0
-    for layer in sorted(changes):
-        alive += changes[layer]
-        if alive > best:
-            best, at = alive, layer
-    return at, best
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """How bytes and layers become cells; ``step`` cells a layer, or ``pack`` layers a cell."""
-
-    low: int
-    high: int
-    rows: int
-    step: int
-    pack: int
-
-    def column(self, layer: int) -> int:
-        return layer * self.step // self.pack
-
-    def row(self, address: int) -> int:
-        """From the bottom."""
-        return (address - self.low) * self.rows // max(1, self.high - self.low)
-
-
-class SpansChart(Chart, can_focus=True):
+class SpansChart(ChipChart, can_focus=True):
     """Addresses upwards, layers to the right; a mark under the chosen layer, one over the peak."""
 
     BINDINGS = [
@@ -222,26 +175,30 @@ class SpansChart(Chart, can_focus=True):
         Binding("end,G", "jump(-1)", "Last layer", show=False),
         Binding("p", "peak", "Peak", show=False, tooltip="Go to the layer with most memory."),
     ]
-    DEFAULT_CSS = """
-    SpansChart { height: 3fr; min-height: 6; padding: 0 1; }
-    """
+    chosen = 0
 
     class Moved(Message):
         """Another layer is chosen."""
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self.spans: Sequence[TensorSpan] = ()
-        self.count = 0
-        self.chosen = 0
-        self.said = ""
+    @property
+    def memory(self) -> MemoryCost | None:
+        """Of the chip; None where no tensors are known."""
+        memory = self.found.memory if self.found is not None else None
+        return memory if memory is not None and memory.spans else None
 
-    def show(self, spans: Sequence[TensorSpan], layers: int, said: str = "") -> None:
-        """Draw the spans of so many layers; ``said`` stands there where there is none."""
-        if spans != self.spans or layers != self.count:
-            self.chosen = peak_of(spans)[0]
-        self.spans, self.count, self.said = spans, layers, said
-        self.redraw()
+    @property
+    def count(self) -> int:
+        """How many layers there are."""
+        spans = self.memory.spans if self.memory is not None else ()
+        layers = self.found.layers if self.found is not None else ()
+        return max(len(layers), *(span.last + 1 for span in spans), 1)
+
+    def show(self, found: ChipEstimate | None, said: str) -> None:
+        """Draw a chip; of another one the peak is chosen."""
+        other = found != self.found
+        super().show(found, said)
+        if other:
+            self.chosen = self.memory.peak[0] if self.memory is not None else 0
 
     def choose(self, layer: int) -> None:
         """Point at a layer."""
@@ -253,7 +210,7 @@ class SpansChart(Chart, can_focus=True):
 
     def action_move(self, by: int) -> None:
         """The layer beside; a cell, where one stands for several."""
-        self.choose(self.chosen + by * self._scale(self.size.width, self.size.height).pack)
+        self.choose(self.chosen + by * self._scale(self.size.width)[1])
 
     def action_jump(self, layer: int) -> None:
         """The first or last layer."""
@@ -261,46 +218,47 @@ class SpansChart(Chart, can_focus=True):
 
     def action_peak(self) -> None:
         """The layer with most memory."""
-        self.choose(peak_of(self.spans)[0])
+        if self.memory is not None:
+            self.choose(self.memory.peak[0])
 
-    def _scale(self, width: int, height: int) -> _Scale:
-        room, count = max(1, width - _SPAN_LABEL), max(1, self.count)
-        low = min((span.start for span in self.spans), default=0)
-        high = max((span.end for span in self.spans), default=1)
-        step = max(1, min(_WIDEST, room // count))
-        return _Scale(low, high, max(1, height - 2), step, max(1, -(-count // room)))
+    def _scale(self, width: int) -> tuple[int, int]:
+        """Cells of a layer, and layers of a cell: one of both is 1."""
+        room = max(1, width - _SPAN_LABEL)
+        return max(1, min(_WIDEST, room // self.count)), max(1, -(-self.count // room))
 
     def _draw(self, width: int, height: int) -> list[Line]:
-        if not self.spans or width < 30 or height < 4:
+        memory = self.memory
+        if memory is None or width < 30 or height < 4:
             return [[(self.said, "dim")]]
-        scale = self._scale(width, height)
-        columns = min(width - _SPAN_LABEL, scale.column(self.count - 1) + scale.step)
-        cells = [[(" ", "")] * columns for _ in range(scale.rows)]
-        for at, span in enumerate(sorted(self.spans, key=lambda s: (s.first, s.start))):
-            mark = (_BLOCKS[at % 3], _SPAN_STYLES[at % 3])
-            bottom = scale.row(span.start)
-            top = max(bottom + 1, min(scale.rows, scale.row(span.end)))
-            left, right = scale.column(span.first), scale.column(span.last) + scale.step
-            for row in range(min(bottom, scale.rows - 1), top):
-                for column in range(left, min(columns, right)):
-                    cells[row][column] = mark
-        peak, most = peak_of(self.spans)
-        lines: list[Line] = [self._peak_line(scale.column(peak), most, columns)]
-        for row in range(scale.rows - 1, -1, -1):
-            address = scale.low + (row + 1) * (scale.high - scale.low) // scale.rows
-            label = human_bytes(address) if row in (0, scale.rows // 2, scale.rows - 1) else ""
-            lines.append([(f"{label:>{_SPAN_LABEL - 1}} ", "dim"), *_runs(cells[row])])
+        step, pack = self._scale(width)
+        columns = min(width - _SPAN_LABEL, (self.count - 1) * step // pack + step)
+        rows = max(1, height - 2)
+        low = min(span.start for span in memory.spans)
+        whole = max(1, max(span.end for span in memory.spans) - low)
+        cells = [[(" ", "")] * columns for _ in range(rows)]
+        for at, span in enumerate(sorted(memory.spans, key=lambda span: (span.first, span.start))):
+            bottom = min((span.start - low) * rows // whole, rows - 1)
+            top = max(bottom + 1, (span.end - low) * rows // whole)
+            left, right = span.first * step // pack, span.last * step // pack + step
+            for row in range(bottom, top):
+                cells[row][left:right] = [_LOOKS[at % 3]] * (min(columns, right) - left)
+        lines: list[Line] = [self._peak_line(memory, step, pack, columns)]
+        for row in range(rows - 1, -1, -1):
+            address = low + (row + 1) * whole // rows
+            label = human_bytes(address) if row in (0, rows // 2, rows - 1) else ""
+            lines.append([(f"{label:>{_SPAN_LABEL - 1}} ", "dim"), *cells[row]])
         rule = ["─"] * columns
-        rule[min(columns - 1, scale.column(self.chosen))] = "▲"
-        lines.append([(f"{'layer ' + str(self.chosen + 1):>{_SPAN_LABEL - 1}} ", "dim")])
-        lines[-1].append(("".join(rule), "head" if self.has_focus else "dim"))
+        rule[min(columns - 1, self.chosen * step // pack)] = "▲"
+        label = f"{f'layer {self.chosen + 1}':>{_SPAN_LABEL - 1}} "
+        lines.append([(label, "dim"), ("".join(rule), "head" if self.has_focus else "dim")])
         return lines
 
-    def _peak_line(self, column: int, most: int, columns: int) -> Line:
-        text = f"peak {human_bytes(most)}"
-        at = _SPAN_LABEL + column
+    @staticmethod
+    def _peak_line(memory: MemoryCost, step: int, pack: int, columns: int) -> Line:
+        layer, most = memory.peak
+        text, at = f"peak {human_bytes(most)}", _SPAN_LABEL + layer * step // pack
         line = f"{'':{at}}▼ {text}"
-        if column + len(text) + 2 > columns:
+        if at + len(text) + 2 > _SPAN_LABEL + columns:
             line = f"{text} ▼".rjust(at + 1)
         return [(fit(line, _SPAN_LABEL + columns), "head")]
 
@@ -311,12 +269,43 @@ class SpansChart(Chart, can_focus=True):
         self.redraw()
 
 
-def _runs(cells: Sequence[tuple[str, str]]) -> Line:
-    """Cells of one style become one text."""
-    line: Line = []
-    for text, style in cells:
-        if line and line[-1][1] == style:
-            line[-1] = (line[-1][0] + text, style)
-        else:
-            line.append((text, style))
-    return line
+class SpansPane(ChartPane):
+    """The blocks of memory over time; below them the tensors that are alive at a layer."""
+
+    chart: SpansChart
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        table = RecordTable(TENSORS, id="alive-tensors", what="memory")
+        super().__init__(SpansChart(), RecordView("", table), id=id)
+
+    def take(self, chips: Chips) -> None:
+        """Show the chip that is looked at."""
+        self.chart.show(chips.estimate, chips.said)
+        self._list()
+
+    @on(SpansChart.Moved)
+    def _list(self) -> None:
+        chart = self.chart
+        memory, names = chart.memory, chart.found.layers if chart.found is not None else ()
+        alive = memory.alive(chart.chosen) if memory is not None else ()
+        peak = memory.peak[1] if memory is not None else 0
+        at = f" {name_text(names[chart.chosen].name)}" if chart.chosen < len(names) else ""
+        size = human_bytes(sum(span.end - span.start for span in alive))
+        title = f" at layer {chart.chosen + 1}{at}: {size}" if alive else ""
+        self.view.set_title(f"Tensors alive{title} (estimated)")
+        self.table.set_records(
+            [TENSORS.record(span, share=(span.end - span.start) / peak) for span in alive],
+            keep="tensor",
+        )
+
+    def notes(self, chips: Chips, width: int) -> list[Line]:
+        """Totals, and the keys of the chart."""
+        found = chips.estimate
+        if found is None or found.memory is None:
+            return words.chip_lines(found, width)
+        memory = found.memory
+        text = (
+            f"internal {SIZE.text(memory.internal)} + weights {SIZE.text(memory.weight)}; "
+            f"whole {SIZE.text(memory.total)}. ←→ another layer, p the peak."
+        )
+        return told(text, width)

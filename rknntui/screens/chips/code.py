@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from engine.wire.compile import Compiled
     from rknntui.screens.base.workspace import Workspace
+    from rknntui.screens.chips.workspace import Chips
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 
@@ -145,10 +146,10 @@ class CodePane(Vertical):
             return ""
         return str(Path(self.result.path) / str(record["file"]))
 
-    def draw(self, workspace: Workspace) -> None:
+    def take(self, chips: Chips) -> None:
         """Show the settings, and the files of the last project."""
-        asked = project_request(self.project, workspace)
-        chip = chip_of(asked, workspace.session)
+        asked = project_request(self.project, chips)
+        chip = chip_of(asked, chips.session)
         records = []
         for name, title in _TITLES.items():
             value, about = _shown(asked, name, chip)
@@ -159,7 +160,7 @@ class CodePane(Vertical):
         self.files.set_empty(with_keys(text))
         self.files.set_records([{"file": name} for name in files], keep="file")
 
-    def notes(self, width: int) -> list[Line]:
+    def notes(self, _: Chips, width: int) -> list[Line]:
         """Where the project is, what a user should know, and what a setting means."""
         result, lines = self.result, []
         if result is not None:

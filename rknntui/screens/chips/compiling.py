@@ -183,6 +183,13 @@ def error_lines(error: Mapping[str, str | int], width: int, of: str = "") -> lis
     return lines + (wrapped(f"Fix: {remedy}", width, "good") if remedy else [])
 
 
+def failed_lines(job: JobView | None, width: int) -> list[Line]:
+    """Why the last job made nothing."""
+    if job is None or job.running or job.error is None or job.state == "cancelled":
+        return []
+    return error_lines(job.error, width)
+
+
 def compiled_lines(found: Compiled | None, width: int) -> list[Line]:
     """What became of a chip: why nothing, or what was found, the second opinion and the file."""
     if found is None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from rknntui.screens.base.workspace import Workspace
+    from rknntui.screens.chips.workspace import Chips
     from rknntui.widgets.strips import Line
 
 
@@ -81,11 +82,8 @@ class ExportsPane(RecordView):
         super().__init__("Forms of the build", table, id=id)
         self._written: dict[str, str] = {}
 
-    def on_mount(self) -> None:
-        super().on_mount()
-        self._fill()
-
-    def _fill(self) -> None:
+    def take(self, _: Chips) -> None:
+        """Show the forms, and what was written of them."""
         records = [
             FORM_TABLE.record(form, path=self._written.get(str(form.format))) for form in FORMS
         ]
@@ -105,12 +103,14 @@ class ExportsPane(RecordView):
     def written(self, result: Exported) -> None:
         """A form was written."""
         self._written[result.format] = result.path
-        self._fill()
 
     def forget(self) -> None:
         """Another model is open."""
         self._written.clear()
-        self._fill()
+
+    def notes(self, _: Chips, width: int) -> list[Line]:
+        """What the form under the cursor is for."""
+        return wrapped(self.form.about, width, "dim")
 
 
 EXPORT_FORM = Form(

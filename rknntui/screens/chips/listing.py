@@ -1,126 +1,67 @@
-"""The lists of Chips: all chips with what is estimated and compiled, what to change for one."""
+"""The lists of Chips: all chips, the layers of several side by side, what to change for one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.wire.build_tables import AGREEMENT, COMPILED
-from engine.wire.compile import Compiled
-from engine.wire.cost import COST_CALIBRATE, CalibrateParams
 from engine.wire.cost_tables import ADVICE, CHIPS
-from engine.wire.formats import FACTOR, MILLISECONDS
+from engine.wire.formats import MILLISECONDS, RATIO
+from engine.wire.layers import COST, LayerFigures, by_layer, layer_rows
 from engine.wire.table import Column, Record, Table, since
+from rknntui.screens.chips import words
 from rknntui.widgets.job_pane import WithJob
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
+from rknntui.widgets.strips import bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from engine.wire.cost import ChipEstimate, Estimates
+    from engine.wire.table import Meaning
+    from rknntui.screens.chips.workspace import Chips
+    from rknntui.widgets.strips import Line
 
-    from engine.wire.cost import AdviceAnswer, Calibrated, ChipEstimate, LayerCost
-    from rknntui.screens.base.workspace import Workspace
-    from rknntui.screens.chips.panes import Shown
+_FROM = {
+    "fps_range": 1, "time_ms": 72, "total_bytes": 104, "memory_change": 128, "npu_layers": 140,
+    "refused_layers": 1, "dtype": 124, "basis": 72,
+}  # fmt: skip
+"""Widths from which on a column of the estimate is shown."""
 
 
-def _equal(compiled: Compiled) -> float | None:
-    """The least share of equal values of an output in the vendor's simulator and in ours."""
-    return min((o.equal for o in compiled.outputs if o.max_steps is not None), default=None)
-
-
-def _columns() -> tuple[Column, ...]:
+def _columns(*, goal: bool) -> tuple[Column, ...]:
     """What stands in a row: the estimate, then what was compiled; each hidden without a value."""
-    made = {"size": 112, "toolkit": 148}
-    column = CHIPS.column
+    first = ("mark", "target", "chip", "fps", "reaches", "fps_range", "fps_change", "time_ms",
+             "total_bytes", "memory_change", "npu_layers", "cpu_layers", "refused_layers", "dtype",
+             "basis")  # fmt: skip
+    # what a chip needs has the room of time and basis
+    widths = _FROM | (dict.fromkeys(("time_ms", "basis"), 104) if goal else {})
     return (
-        column("mark"),
-        column("target"),
-        column("chip"),
-        column("fps"),
-        column("reaches"),
-        column("fps_range").but(from_width=1),
-        column("fps_change"),
-        column("time_ms").but(from_width=72),
-        column("total_bytes").but(from_width=104),
-        column("memory_change").but(from_width=128),
-        column("npu_layers").but(from_width=140),
-        column("cpu_layers"),
-        column("refused_layers").but(from_width=1),
-        column("dtype").but(from_width=124),
-        column("basis").but(from_width=72),
+        *(
+            CHIPS.column(key).but(from_width=widths.get(key, CHIPS.column(key).from_width))
+            for key in first
+        ),
         COMPILED.column("state").but(from_width=1),
-        *(COMPILED.column(key).but(from_width=width) for key, width in made.items()),
+        COMPILED.column("size").but(from_width=112),
+        COMPILED.column("toolkit").but(from_width=148),
         COMPILED.column("total_cycles").but(key="compiled_cycles", from_width=120),
         AGREEMENT.column("equal").but(from_width=120),
-        column("way"),
-        column("then"),
+        CHIPS.column("way"),
+        CHIPS.column("then"),
     )
 
 
-_TABLE = Table("chip-list", "A chip, what the model costs on it, what was compiled.", _columns())
-_WITH_GOAL = replace(
-    _TABLE,
-    columns=tuple(
-        column.but(from_width=104) if column.key in ("time_ms", "basis") else column
-        for column in _TABLE.columns
-    ),
-)
-"""What a chip needs has the room of time and basis."""
+_TITLE = "A chip, what the model costs on it, what was compiled."
+_TABLES = [Table("chip-list", _TITLE, _columns(goal=goal)) for goal in (False, True)]
 
 
 class ChipsPane(WithJob):
     """A row for each chip; while a job compiles, its stages and log below."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        self.table = RecordTable(_TABLE, id="chip-table", what="chips")
+        self.table = RecordTable(_TABLES[0], id="chip-table", what="chips")
         super().__init__(RecordView("Chips (estimated)", self.table), id=id)
-
-    def take(self, shown: Shown) -> None:
-        """Show chips."""
-        found, before = shown.found, shown.before
-        goal = f", goal {found.fps_asked:g} FPS" if found is not None and found.fps_asked else ""
-        self.view.set_title(f"Chips (estimated{goal})")
-        self.table.declared = _WITH_GOAL if goal else _TABLE
-        rows = {row.chip: row for row in found.chips} if found is not None else {}
-        old = {row.chip: row for row in before.chips} if before is not None else {}
-        names = list(rows) or list(shown.targets.facts)
-        states = shown.targets.states
-        self.table.set_records(
-            [self._record(shown, name, rows.get(name), old.get(name), states) for name in names],
-            keep="chip",
-        )
-
-    @staticmethod
-    def _record(
-        shown: Shown,
-        name: str,
-        row: ChipEstimate | None,
-        old: ChipEstimate | None,
-        states: Mapping[str, str],
-    ) -> Record:
-        compiled, facts = shown.compiled.get(name), shown.targets.facts.get(name)
-        record: Record = {"chip": name} if row is None else CHIPS.record(row)
-        ways, named = shown.ways.get(name), shown.targets.settings.toolkit
-        made = {} if compiled is None else COMPILED.record(compiled)
-        misses = row is not None and row.reaches not in ("", "yes")
-        waits = "…" if misses and shown.answers.asking else None  # not the same as none
-        return {
-            **record,
-            "refused_layers": record.get("refused_layers") or None,
-            "mark": "●" if name in shown.targets.marked else " ",
-            "target": "◆" if name == shown.target else " ",
-            "fps_change": since(_fps(row), _fps(old)),
-            "memory_change": since(_memory(row), _memory(old)),
-            "state": states.get(name),
-            "size": made.get("size"),
-            "toolkit": shown.toolkits.text_for(facts.generation, named) if facts else None,
-            "compiled_cycles": made.get("total_cycles"),
-            "equal": None if compiled is None else _equal(compiled),
-            "way": ways[0].what if ways else "no tip saves time" if ways == [] else waits,
-            "then": ways[0].fps if ways else None,
-        }
 
     @property
     def chip(self) -> str:
@@ -128,13 +69,137 @@ class ChipsPane(WithJob):
         record = self.table.record
         return "" if record is None else str(record["chip"])
 
+    def take(self, chips: Chips) -> None:
+        """Show the chips, and the compilation that runs."""
+        goal = chips.answers.goal
+        self.view.set_title(f"Chips (estimated{f', goal {goal:g} FPS' if goal else ''})")
+        self.table.declared = _TABLES[goal is not None]
+        rows = _by_chip(chips.overview)
+        before = _by_chip(chips.answers.overview() if chips.varied else None)
+        states = chips.targets.states
+        self.table.set_records(
+            [
+                self._record(chips, name, rows.get(name), before.get(name), states.get(name))
+                for name in rows or chips.targets.facts
+            ],
+            keep="chip",
+        )
+        self.show_job(chips.targets.job)
 
-def _fps(chip: ChipEstimate | None) -> float | None:
-    return None if chip is None or chip.fps is None else chip.fps.value
+    @staticmethod
+    def _record(
+        chips: Chips,
+        name: str,
+        row: ChipEstimate | None,
+        old: ChipEstimate | None,
+        state: str | None,
+    ) -> Record:
+        compiled, facts = chips.session.compilations.get(name), chips.targets.facts.get(name)
+        record: Record = {"chip": name} if row is None else CHIPS.record(row)
+        was: Record = {} if old is None else CHIPS.record(old)
+        made: Record = {} if compiled is None else COMPILED.record(compiled)
+        outputs = () if compiled is None else compiled.outputs
+        equal = (one.equal for one in outputs if one.max_steps is not None)
+        ways = chips.answers.ways(name)
+        misses = row is not None and row.reaches not in ("", "yes")
+        waits = "…" if misses and chips.answers.asking else None  # not the same as none
+        named = chips.targets.settings.toolkit
+        return {
+            **record,
+            "refused_layers": record.get("refused_layers") or None,
+            "mark": "●" if name in chips.targets.marked else " ",
+            "target": "◆" if name == chips.session.chip else " ",
+            "fps_change": since(record.get("fps"), was.get("fps")),
+            "memory_change": since(record.get("total_bytes"), was.get("total_bytes")),
+            "state": state,
+            "size": made.get("size"),
+            "toolkit": chips.toolkits.text_for(facts.generation, named) if facts else None,
+            "compiled_cycles": made.get("total_cycles"),
+            "equal": min(equal, default=None),  # in the vendor's simulator and in ours
+            "way": ways[0].what if ways else "no tip saves time" if ways == () else waits,
+            "then": ways[0].fps.value if ways else None,
+        }
+
+    def notes(self, chips: Chips, width: int) -> list[Line]:
+        """All that is known of the chip under the cursor."""
+        return words.of_chip(chips, self.chip, width)
 
 
-def _memory(chip: ChipEstimate | None) -> int | None:
-    return None if chip is None or chip.memory is None else chip.memory.total
+def _by_chip(found: Estimates | None) -> dict[str, ChipEstimate]:
+    return {} if found is None else {row.chip: row for row in found.chips}
+
+
+# The layers of several chips.
+
+_BAR = 8
+_SIGNS = {"CPU": "!", "unknown": "?", "none": "✗"}
+
+
+class ComparePane(RecordView):
+    """A row for each layer of the build, with its time on each of the compared chips."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        table = RecordTable(_side_by_side(()), id="compared-chips", what="compared")
+        super().__init__("Layers side by side (estimated)", table, id=id)
+
+    @property
+    def layer_id(self) -> str:
+        """Id of the layer under the cursor."""
+        record = self.table.record
+        return "" if record is None else str(record["name"])
+
+    def take(self, chips: Chips) -> None:
+        """Show the chips beside each other, in the order of the first one's layers."""
+        found = [row for name in chips.compared if (row := chips.answers.estimate(name))]
+        self.table.declared = _side_by_side([row.chip for row in found])
+        known = [_by_name(chip) for chip in found]
+        names = list(dict.fromkeys(name for rows in known for name in rows))
+        times = {
+            name: [None if name not in rows else rows[name].milliseconds for rows in known]
+            for name in names
+        }
+        longest = max((ms for row in times.values() for ms in row if ms), default=0.0)
+        records: list[Record] = []
+        for number, name in enumerate(names, 1):
+            first = next(rows[name] for rows in known if name in rows)
+            record: dict[str, object] = {"number": number, "name": name, "op": first.first("op")}
+            for at, (rows, ms) in enumerate(zip(known, times[name], strict=True)):
+                record[f"ms{at}"] = ms
+                record[f"bar{at}"] = bar(ms / longest, _BAR) if ms and longest else ""
+                record[f"on{at}"] = name in rows and _SIGNS.get(rows[name].placement or "", " ")
+            timed = [ms for ms in times[name] if ms]
+            record["ratio"] = max(timed) / min(timed) if len(timed) > 1 else None
+            records.append(record)
+        self.table.set_records(records, keep="name")
+
+    def notes(self, chips: Chips, width: int) -> list[Line]:
+        """How sure the figures are."""
+        return words.chip_lines(chips.estimate, width)
+
+
+def _side_by_side(chips: Sequence[str]) -> Table:
+    """Position, layer, and for each chip its time, a bar and a sign where it is not on the NPU."""
+
+    def sign_style(sign: str | None) -> Meaning:
+        return "bad" if sign == "✗" else "warn"
+
+    columns = [*COST.pick("number", "name").columns, COST.column("op").but(from_width=100)]
+    wide = COST.column("bar").but(width=_BAR, from_width=30 + 24 * len(chips))
+    for at, chip in enumerate(chips):
+        columns += [
+            Column(f"ms{at}", f"{chip} ms", MILLISECONDS, value=None),
+            Column(f"on{at}", name="placement", width=1, style=sign_style, value=None),
+            replace(wide, key=f"bar{at}"),
+        ]
+    ratio = Column("ratio", format=RATIO, value=None, from_width=72)
+    title = "A layer, and its time on each chip (estimated)."
+    return Table("compared-chips", title, (*columns, ratio))
+
+
+def _by_name(estimate: ChipEstimate) -> dict[str, LayerFigures]:
+    """Layer id -> all its rows as one; a row without layer by its printed name."""
+    rows = (replace(row, id=row.name) for row in layer_rows(estimate))
+    return {row.id: row for row in by_layer(rows)}
 
 
 # What to change for one chip: layers that are not on its NPU, and ways to make the model faster.
@@ -147,61 +212,35 @@ class AdvicePane(RecordView):
         table = RecordTable(ADVICE, id="advice-table", what="advice")
         super().__init__("Advice (gains estimated)", table, id=id)
 
-    def take(self, found: AdviceAnswer | None, estimate: ChipEstimate | None) -> None:
-        """Show the ways of a chip, and its layers."""
-        of = f" for {estimate.chip}" if estimate is not None else ""
-        self.set_title(f"Advice{of} (gains estimated)")
-        layers = () if estimate is None else estimate.layers
-        records = [_off_npu(row) for row in layers if row.reason and row.target != "NPU"]
-        whole = found.time_ms if found is not None else None
-        for row in found.advice if found is not None else ():
-            gain = row.gain_ms / whole if row.gain_ms is not None and whole else None
-            more = {"why": row.why, "layers": row.layers, "aliases": row.layers, "remedy": ""}
-            records.append(ADVICE.record(row, gain=gain, **more))
-        self.table.set_records(records, keep="title")
-
     @property
     def layer_id(self) -> str:
         """The first layer that it is about; empty for none."""
         record = self.table.record
         return str(record["layers"][0]) if record is not None and record["layers"] else ""
 
+    def take(self, chips: Chips) -> None:
+        """Show the ways of the chip that is looked at, and its layers."""
+        found, estimate = chips.answers.advice(chips.chip), chips.estimate
+        self.set_title(f"Advice{f' for {estimate.chip}' if estimate else ''} (gains estimated)")
+        records = []
+        for layer in estimate.layers if estimate is not None else ():
+            if layer.reason and layer.target != "NPU":
+                finding = layer.finding
+                where = finding.what.partition(":")[0]
+                more = {"gain_ms": None, "gain": None, "source": "", "why": layer.reason}
+                title = f"{_SIGNS[layer.target]} {where}: {layer.name or layer.id}"
+                more |= {"title": title, "remedy": layer.remedy}
+                records.append(self._record(layer, layer.layers or (layer.id,), **more))
+        whole = found.time_ms if found is not None else None
+        for row in found.advice if found is not None else ():
+            gain = row.gain_ms / whole if row.gain_ms is not None and whole else None
+            records.append(self._record(row, row.layers, gain=gain, why=row.why, remedy=""))
+        self.table.set_records(records, keep="title")
 
-_WHERE = {"none": "✗ refused", "unknown": "? not known where"}
+    @staticmethod
+    def _record(row: object, layers: Sequence[str], **more: object) -> Record:
+        return ADVICE.record(row, layers=layers, aliases=layers, count=len(layers), **more)
 
-
-def _off_npu(row: LayerCost) -> Record:
-    """A layer that is not on the NPU, as what is to be changed."""
-    layers = row.layers or (row.id,)
-    return {
-        "gain_ms": None,
-        "gain": None,
-        "title": f"{_WHERE.get(row.target, f'! on the {row.target}')}: {row.name or row.id}",
-        "count": len(layers),
-        "source": "",
-        "why": row.reason,
-        "remedy": row.remedy,
-        "layers": layers,
-        "aliases": layers,
-    }
-
-
-def calibrate(workspace: Workspace, model: dict[str, Any], then: Callable[[], None]) -> None:
-    """Correct the estimates by the newest measured run of the open model, and say by how much.
-
-    Args:
-        workspace: that asks.
-        model: as a request has it.
-        then: called when estimates are others.
-    """
-
-    def done(found: Calibrated) -> None:
-        measured, estimated = map(MILLISECONDS.text, (found.measured_ms, found.estimated_ms))
-        text = (
-            f"{found.chip}: {measured} ms measured, {estimated} ms estimated. Its estimates are "
-            f"multiplied by {FACTOR.text(found.factor)} from now on."
-        )
-        workspace.notify(text, title="Calibrated", markup=False)
-        then()
-
-    workspace.ask(COST_CALIBRATE, CalibrateParams(**model), done)
+    def notes(self, chips: Chips, width: int) -> list[Line]:
+        """The reason of what is under the cursor, what to do, and what limits the chip."""
+        return words.advice_lines(self.table.record, chips.estimate, width)

@@ -21,6 +21,7 @@ from engine.wire.vendor import (
     ToolkitsParams,
 )
 from rknntui.keys.actions import key_text
+from rknntui.screens.chips.compiling import error_lines, failed_lines
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
 from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.dialogs.request import Form
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from engine.wire.vendor import ToolkitEnvironment, Toolkits
     from rknntui.screens.base.workspace import Workspace
+    from rknntui.screens.chips.workspace import Chips
     from rknntui.widgets.strips import Line
 
 TOOLKIT_JOBS = tuple(
@@ -101,10 +103,18 @@ class ToolkitsPane(WithJob):
         super().__init__(RecordView("Toolkits of the vendor", self.table), id=id)
         self._rows: tuple[ToolkitEnvironment, ...] = ()
 
-    def take(self, rows: tuple[ToolkitEnvironment, ...]) -> None:
-        """Show environments."""
-        self._rows = rows
-        self.table.set_records([ENVIRONMENTS.record(row) for row in rows], keep="name")
+    def take(self, chips: Chips) -> None:
+        """Show the environments, and the job that makes one."""
+        self._rows = chips.toolkits.rows or ()
+        self.table.set_records([ENVIRONMENTS.record(row) for row in self._rows], keep="name")
+        self.show_job(chips.session.newest(*TOOLKIT_JOBS))
+
+    def notes(self, chips: Chips, width: int) -> list[Line]:
+        """Why a job failed, and what is known of the environment under the cursor."""
+        if chips.toolkits.error is not None:
+            return error_lines(chips.toolkits.error, width)
+        failed = failed_lines(chips.session.newest(*TOOLKIT_JOBS), width)
+        return [*failed, *toolkit_lines(self.environment, width)]
 
     @property
     def environment(self) -> ToolkitEnvironment | None:

@@ -2,79 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine import sanitize
 from engine.wire.cost import WhatIf
-from engine.wire.cost_tables import BASIS, CHIP_FIGURES, CHIPS
+from engine.wire.cost_tables import BASIS, CHIP_FIGURES, CHIPS, interval_text
 from engine.wire.flags import words_of
-from engine.wire.formats import (
-    CHANGE,
-    DURATION,
-    MILLISECONDS,
-    PERCENT,
-    PROGRESS,
-    RATE,
-    SIZE,
-    range_of,
-)
+from engine.wire.formats import CHANGE, DURATION, MILLISECONDS, PERCENT, RATE, range_of
+from engine.wire.goal import Goal
 from engine.wire.table import since
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.keys.commandline import command_for
 from rknntui.screens.chips.code import chip_of, project_command, project_request
-from rknntui.screens.chips.compiling import compile_command, compiled_lines, error_lines
-from rknntui.screens.chips.estimates import AS_IS, scenario_words
+from rknntui.screens.chips.compiling import (
+    APPLIES,
+    compile_command,
+    compiled_lines,
+    error_lines,
+    failed_lines,
+)
+from rknntui.screens.chips.estimates import scenario_words
 from rknntui.screens.chips.exports import export_command
 from rknntui.screens.chips.toolkits import NO_TOOLKIT
-from rknntui.widgets.findings import told
+from rknntui.widgets.findings import finding_lines, told
 from rknntui.widgets.one_line import Fact
 
 if TYPE_CHECKING:
-    from engine import Finding
-    from engine.wire.compile import Compiled
     from engine.wire.cost import ChipEstimate, ChipFacts
+    from engine.wire.goal import Way
     from engine.wire.table import Record
-    from rknntui.screens.chips.compiling import Targets
-    from rknntui.screens.chips.estimates import Way
-    from rknntui.screens.chips.toolkits import KnownToolkits
     from rknntui.screens.chips.workspace import Chips
-    from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
 
-def running_facts(job: JobView) -> tuple[Fact, ...]:
-    """How far a job is."""
-    stage = job.stage
-    parts = [Fact(f"▶ {sanitize(job.title, 120)}"), Fact(PROGRESS.text(job.fraction))]
-    if stage is not None:
-        note = f" {sanitize(stage.note, 80)}" if stage.note else ""
-        parts.append(Fact(f"{sanitize(stage.title, 80)}{note}", (), 1))
-    state = "stopping" if job.cancelling else f"{key_text('job.cancel')} stops it"
-    return (*parts, Fact(state, (), 2))
-
-
 def top_facts(chips: Chips) -> tuple[Fact, ...]:
-    """The job that runs; else the chip that is looked at, what is varied, and the goal."""
-    job, answers = chips.job, chips.answers
-    if job is not None and job.running:
-        return running_facts(job)
+    """The chip that is looked at, what is varied, and the goal."""
+    answers, found = chips.answers, chips.overview
     if not answers.model:
         return (Fact("no model is open"),)
     if answers.error:
         return (Fact(f"✗ {sanitize(answers.error, 300)}"),)
-    found, scenario = chips.overview, chips.scenario
     parts: list[Fact] = []
     if (chip := chips.row(found)) is not None:
-        parts.append(Fact(sanitize(chip.chip, 40)))
-        parts += _figures(chip, chips.row(answers.overview()) if scenario != AS_IS else None)
-    if words := scenario_words(scenario):
+        parts.append(Fact(chip.chip))
+        parts += _figures(chip, chips.row(answers.overview()) if chips.varied else None)
+    if words := scenario_words(chips.scenario):
         reset = f"what if {words} ({key_text('chips.reset')} resets)"
         parts.append(Fact(reset, (f"what if {words}",)))
-    if (goal := answers.goal) is not None and found is not None:
-        count = len(found.chips) - len(chips.missing)
-        parts.append(Fact(f"{count} of {len(found.chips)} chips reach {goal:g} FPS", (), 1))
+    if answers.goal is not None and found is not None:
+        count, every = len(found.chips) - len(chips.missing), len(found.chips)
+        parts.append(Fact(f"{count} of {every} chips reach {answers.goal:g} FPS", (), 1))
     if marked := len(chips.targets.marked):
         parts.append(Fact(f"{marked} marked", (), 2))
     failed = ", ".join(name for name, row in chips.session.compilations.items() if row.problem)
@@ -86,82 +66,70 @@ def top_facts(chips: Chips) -> tuple[Fact, ...]:
     return (*parts, Fact("estimated"))
 
 
-def findings(chips: Chips) -> Sequence[Finding]:
-    """Those of the project that was written, or of what was compiled for the chip."""
-    if chips.view == "Code":
-        result = chips.views.code.result
-        return () if result is None else result.findings
-    compiled = chips.session.compilations.get(chips.chip)
-    return compiled.findings if compiled is not None and chips.view == "Chips" else ()
-
-
-def turn(order: Sequence[str], here: str, among: Sequence[str], by: int) -> str:
-    """The next of some chips in their order, from ``here`` on and around the end."""
-    at = order.index(here) if here in order else 0
-    names = [*order[at:], *order[:at]] if by > 0 else [*order[at::-1], *order[:at:-1]]
-    return next((name for name in names[1:] if name in among), here)
-
-
 def _figures(chip: ChipEstimate, before: ChipEstimate | None) -> list[Fact]:
-    if chip.problem:
+    if chip.fps is None or chip.time_ms is None:
         return [Fact("no estimate")]
-    parts = []
-    if chip.fps is not None:
-        now = f"{RATE.text(chip.fps.value)} FPS"
-        old = before.fps if before is not None else None
-        moved = since(chip.fps.value, old.value if old is not None else None)
-        parts.append(Fact(now + (f" ({CHANGE.text(moved)})" if moved is not None else "")))
-    if chip.time_ms is not None:
-        parts.append(Fact(f"{MILLISECONDS.text(chip.time_ms.value)} ms", rank=2))
-    return parts
+    old = before.fps.value if before is not None and before.fps is not None else None
+    moved = since(chip.fps.value, old)
+    change = f" ({CHANGE.text(moved)})" if moved is not None else ""
+    time = Fact(f"{MILLISECONDS.text(chip.time_ms.value)} ms", rank=2)
+    return [Fact(f"{RATE.text(chip.fps.value)} FPS{change}"), time]
+
+
+# What is said below the views.
+
+
+def of_chip(chips: Chips, name: str, width: int) -> list[Line]:
+    """All that is known of a chip, what needs a deed first."""
+    found = chips.overview
+    row = next((row for row in (found.chips if found else ()) if row.chip == name), None)
+    lines: list[Line] = []
+    if row is not None and row.reaches and found is not None:
+        lines += goal_lines(row, found.fps_asked, chips.answers.ways(name), width)
+    made = compile_lines(chips, name, width)
+    parts = [made, chip_lines(row, width)]
+    if name not in chips.session.compilations and made[:1] and made[0][0][1] != "bad":
+        parts.reverse()  # what could be done stands below what is known
+    lines += parts[0] + parts[1]
+    lines += limit_lines(chips.answers.estimate(name), width)
+    return lines + facts_lines(chips.targets.facts.get(name), width)
 
 
 def chip_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
     """Why there are no figures, or how sure they are and what they leave out."""
     if chip is None:
         return []
-    name = sanitize(chip.chip, 40)
     if chip.problem:
-        lines = told(f"{name}: {chip.problem}", width, "warn")
+        lines = told(f"{chip.chip}: {chip.problem}", width, "warn")
         return lines + (told(f"Fix: {chip.remedy}", width, "good") if chip.remedy else [])
-    sure = BASIS.get(chip.confidence, chip.confidence)
-    parts = [f"{name}, {chip.dtype}: {sure}."]
+    text = f"{chip.chip}, {chip.dtype}: {BASIS.get(chip.confidence, chip.confidence)}."
     if chip.time_ms is not None:
         ends = (chip.time_ms.low, chip.time_ms.high)
-        parts.append(f"{range_of(MILLISECONDS).text(ends)} ms in nine of ten cases.")
+        text += f" {range_of(MILLISECONDS).text(ends)} ms in nine of ten cases."
     # what the vendor's compiler is known to fail at, before anything else
     warned = told((f"! {text}" for text in chip.warnings), width, "warn")
-    return [*warned, *told([" ".join(parts), *chip.notes], width)]
-
-
-def memory_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
-    """Totals, and the keys of the chart."""
-    if chip is None or chip.memory is None:
-        return chip_lines(chip, width)
-    memory = chip.memory
-    text = (
-        f"internal {SIZE.text(memory.internal)} + weights {SIZE.text(memory.weight)}; "
-        f"whole {SIZE.text(memory.total)}. ←→ another layer, p the peak."
-    )
-    if not memory.spans:
-        text += " No tensors are known for this chip."
-    return told(text, width)
+    return [*warned, *told([text, *chip.notes], width)]
 
 
 def advice_lines(record: Record | None, chip: ChipEstimate | None, width: int) -> list[Line]:
-    """The reason of the advice under the cursor, its fix, its layers and its source."""
+    """The reason of the advice under the cursor, its fix, its layers, its source; the limits."""
     lines: list[Line] = []
     if record is not None:
-        lines += told(record["why"], width, "")
-        lines += told(f"Fix: {record['remedy']}", width, "good") if record["remedy"] else []
         few, more = record["layers"][:4], len(record["layers"]) - 4
         names = ", ".join(few) + (f" and {more} more" if more > 0 else "")
-        lines += told(f"Layers: {names}", width) if names else []
-        lines += told(f"Source: {record['source']}", width) if record["source"] else []
-    return lines + chip_lines(chip, width)
+        lines += told(record["why"], width, "")
+        for title, text, style in (
+            ("Fix", record["remedy"], "good"),
+            ("Layers", names, "dim"),
+            ("Source", record["source"], "dim"),
+        ):
+            lines += told(f"{title}: {text}", width, style) if text else []
+    return [*lines, *chip_lines(chip, width), *limit_lines(chip, width, findings=False)]
 
 
-def goal_lines(chip: ChipEstimate, goal: float, ways: list[Way] | None, width: int) -> list[Line]:
+def goal_lines(
+    chip: ChipEstimate, goal: float, ways: Sequence[Way] | None, width: int
+) -> list[Line]:
     """Whether a chip reaches the frames a second, and what would bring it there."""
     column = CHIPS.column("reaches")
     style = column.style(chip.reaches) if column.style is not None else ""
@@ -175,36 +143,33 @@ def goal_lines(chip: ChipEstimate, goal: float, ways: list[Way] | None, width: i
         return lines
     if ways is None:
         return [*lines, *told("Looking for what would bring it there …", width)]
-    tried = [f"→ {way.told} (estimated)" for way in ways] or [
-        "→ No tip of the manuals saves time here."
+    tried = [
+        f"→ {interval_text(way.fps, RATE) if way.input_sizes else RATE.text(way.fps.value)} FPS: "
+        f"{way.what} (−{MILLISECONDS.text(way.gain_ms)} ms, estimated)"
+        for way in ways
     ]
-    return [*lines, *told(tried, width, "")]
+    return [*lines, *told(tried or "→ No tip of the manuals saves time here.", width, "")]
 
 
 _LONGEST = 3
 """Layers that take longest, of those that are told."""
 
 
-def limit_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
+def limit_lines(chip: ChipEstimate | None, width: int, *, findings: bool = True) -> list[Line]:
     """What most of the time is, the longest layers, and those that are not on the NPU."""
     if chip is None or not chip.layers:
         return []
     whole = sum(row.time_ms for row in chip.layers) or 1.0
-    bounds: dict[str, float] = {}
+    bounds: dict[str, float] = defaultdict(float)
     for row in chip.layers:
-        bounds[row.bound] = bounds.get(row.bound, 0.0) + row.time_ms
+        bounds[row.bound] += row.time_ms
     most = sorted(bounds.items(), key=lambda pair: -pair[1])
     shares = ", ".join(f"{name} {PERCENT.text(share / whole)} %" for name, share in most if share)
     longest = sorted(chip.layers, key=lambda row: -row.time_ms)[:_LONGEST]
     names = ", ".join(f"{row.id} {PERCENT.text(row.time_ms / whole)} %" for row in longest)
     lines = told(f"limited by (estimated): {shares} · longest: {names}", width, "")
-    for row in chip.layers:
-        if row.reason and row.target != "NPU":
-            style = "bad" if row.target == "none" else "warn"
-            where = {"none": "refused", "unknown": "not known where"}.get(row.target, "on the CPU")
-            lines += told(f"{row.id} {where}: {row.reason}", width, style)
-            lines += told(f"Fix: {row.remedy}", width, "good") if row.remedy else []
-    return lines
+    off = (finding for finding in chip.findings if findings and finding.code == "placement")
+    return lines + finding_lines(off, width, APPLIES)
 
 
 def facts_lines(facts: ChipFacts | None, width: int) -> list[Line]:
@@ -220,47 +185,35 @@ def facts_lines(facts: ChipFacts | None, width: int) -> list[Line]:
     return lines
 
 
-def failed_lines(job: JobView | None, width: int) -> list[Line]:
-    """Why the last job made nothing."""
-    if job is None or job.running or job.error is None or job.state == "cancelled":
-        return []
-    return error_lines(job.error, width)
-
-
-def compile_lines(
-    targets: Targets,
-    toolkits: KnownToolkits,
-    chip: str,
-    compiled: Mapping[str, Compiled],
-    width: int,
-) -> list[Line]:
+def compile_lines(chips: Chips, name: str, width: int) -> list[Line]:
     """What was compiled for a chip, why nothing, or what it needs to be."""
-    job = targets.job
-    if (job is not None and job.running) or not chip:
+    targets, toolkits = chips.targets, chips.toolkits
+    job, made = targets.job, chips.session.compilations.get(name)
+    if (job is not None and job.running) or not name:
         return []
     if toolkits.error is not None:
         return error_lines(toolkits.error, width)
     lines = failed_lines(job, width)
-    made = compiled.get(chip)
     if made is not None:
         text = "! The recipe changed since this was compiled."
         lines += told(text, width, "warn") if targets.outdated else []
         return [*lines, *compiled_lines(made, width)]
-    if (why := no_toolkit(targets, toolkits, (chip,))) and toolkits.rows is not None:
+    if (why := no_toolkit(chips, (name,))) and toolkits.rows is not None:
         return [*lines, *told(f"! {with_keys(why)}", width, "warn")]
-    if chip in targets.wanted(chip):
-        return [*lines, *told(with_keys(f"{chip}: {{chips.run}} compiles for it."), width)]
-    return [*lines, *told(with_keys(f"{chip}: {{chips.mark}} marks it to compile."), width)]
+    wanted = name in targets.wanted(name)
+    text = "{chips.run} compiles for it." if wanted else "{chips.mark} marks it to compile."
+    return [*lines, *told(f"{name}: {with_keys(text)}", width)]
 
 
-def no_toolkit(targets: Targets, toolkits: KnownToolkits, chips: Sequence[str]) -> str:
+def no_toolkit(chips: Chips, names: Sequence[str]) -> str:
     """Why no toolkit compiles for any of the chips; keys as in help texts."""
+    targets, toolkits = chips.targets, chips.toolkits
     if toolkits.rows is None:
         return "" if toolkits.error is None else toolkits.error["what"]
     if toolkits.rows == ():
         return NO_TOOLKIT.replace("\n\n", " ")
     named = targets.settings.toolkit
-    known = [targets.facts[name].generation for name in chips if name in targets.facts]
+    known = [targets.facts[name].generation for name in names if name in targets.facts]
     if not known or any(toolkits.for_generation(one, named) for one in known):
         return ""
     which = f"toolkit {sanitize(named, 60)}" if named else f"toolkit of generation {known[0]}"
@@ -270,13 +223,11 @@ def no_toolkit(targets: Targets, toolkits: KnownToolkits, chips: Sequence[str]) 
 
 # The command line that says what a view of Chips shows.
 
-_VERBS = {"Chips": "chips", "Memory": "memory"}
-
 
 def command_line(chips: Chips) -> list[str]:
     """The words; empty where nothing is open."""
-    want, views, session = chips.want(), chips.views, chips.session
-    match want.view:
+    view, views, session = chips.view, chips.views, chips.session
+    match view:
         case "Exports":
             return export_command(chips, views.exports.form)
         case "Toolkits":
@@ -284,72 +235,61 @@ def command_line(chips: Chips) -> list[str]:
             return ["rknntui", "vendor", *(("check", row.name) if row else ("install",))]
         case "Code":
             return project_command(views.code.project, chips)
-    if want.view == "Chips" and (chips.targets.marked or session.compilations):
-        return compile_command(chips, chips.targets, chips.targets.wanted(want.chip))
-    verb = _VERBS.get(want.view, "perf estimate")
-    words = command_for(verb, session)
+        case "Chips" if chips.targets.marked or session.compilations:
+            return compile_command(chips, chips.targets, chips.targets.wanted(chips.chip))
+    words = command_for({"Chips": "chips", "Memory": "memory"}.get(view, "perf estimate"), session)
     if not words:
         return []
-    names = () if want.view == "Chips" else (want.chip, *want.others)
-    asked = replace(want.scenario, chips=names)
-    if verb == "memory":  # that of one core
+    asked = replace(chips.scenario, chips=() if view == "Chips" else chips.compared)
+    if view == "Memory":  # that of one core
         asked = replace(asked, cores=1)
-    goal = (
-        ["--fps", f"{chips.answers.goal:g}"]
-        if chips.answers.goal is not None and verb == "chips"
-        else []
-    )
-    advice = ["--advice"] if want.view == "Advice" else []
+    goal = words_of(Goal, vars(Goal(chips.answers.goal))) if view == "Chips" else []
+    advice = ["--advice"] if view == "Advice" else []
     return [*words, *words_of(WhatIf, vars(asked)), *goal, *advice]
 
 
 # Why something cannot be done in Chips now.
 
 _NO_MODEL = "no model is open ({app.open} opens one)."
-_CONTAINER = "a container is open; open its model to {} it."
 
 
-def reason(method: str, chips: Chips) -> str:
-    """Why an action cannot run now, keys as in help texts; empty when it can."""
-    if elsewhere := chips.other_view(method):
-        return elsewhere
-    opened = bool(chips.answers.model)
-    if method in ("estimate", "goal", "report", "calibrate") and not opened:
-        return _NO_MODEL
-    if method == "reset" and chips.scenario == AS_IS and chips.answers.goal is None:
-        return "nothing is varied ({chips.edit} does)."
-    if method in ("mark", "next_chip", "chip_before", "compare") and not chips.names:
-        return "no chips are known yet."
-    if method in ("next_problem", "problem_before") and not chips.missing:
-        return (
-            "every chip reaches the goal."
-            if chips.answers.goal
-            else "no goal is set ({chips.goal})."
-        )
-    if method == "node" and not chips.views.layer_id:
-        return "no layer is under the cursor."
-    if method == "board":
-        made = chips.session.compilations.get(chips.chip)
-        return "" if made is not None and made.path else "nothing is compiled for this chip yet."
-    if method in ("remove", "use") and chips.views.toolkits.environment is None:
-        return "no toolkit is in the list."
-    if method == "edit":
-        return _no_edit(chips, opened)
-    return _no_run(chips) if method == "run" else ""
+def _no_model(chips: Chips) -> str:
+    return "" if chips.answers.model else _NO_MODEL
 
 
-def _no_edit(chips: Chips, opened: bool) -> str:
+def _no_miss(chips: Chips) -> str:
+    if chips.missing:
+        return ""
+    goal = chips.answers.goal
+    return "every chip reaches the goal." if goal else "no goal is set ({chips.goal})."
+
+
+def _no_toolkit_here(chips: Chips) -> str:
+    known = chips.views.toolkits.environment
+    return "no toolkit is in the list ({chips.install} installs one)." if known is None else ""
+
+
+def _no_reset(chips: Chips) -> str:
+    varied = chips.varied or chips.answers.goal is not None
+    return "" if varied else "nothing is varied ({chips.edit} does)."
+
+
+def _no_board(chips: Chips) -> str:
+    made = chips.session.compilations.get(chips.chip)
+    return "" if made is not None and made.path else "nothing is compiled for this chip yet."
+
+
+def _no_edit(chips: Chips) -> str:
     if chips.view == "Toolkits":
         return "a toolkit has no settings ({chips.install}, {chips.adopt} make another)."
-    return "" if opened or chips.view == "Exports" else _NO_MODEL
+    return "" if chips.view == "Exports" else _no_model(chips)
 
 
 def _no_run(chips: Chips) -> str:
     """Why what the view is for cannot begin."""
     view, session = chips.view, chips.session
     if view == "Toolkits":
-        known = chips.views.toolkits.environment is not None
-        return "" if known else "no toolkit is in the list ({chips.install} installs one)."
+        return _no_toolkit_here(chips)
     if view == "Exports" and chips.views.exports.form.of_file:
         return ""
     if session.model is None:
@@ -358,10 +298,20 @@ def _no_run(chips: Chips) -> str:
         known = bool(chip_of(project_request(chips.views.code.project, chips), session))
         return "" if known else "no chip is chosen ({chips.edit} chooses one)."
     if session.container is not None:
-        return _CONTAINER.format("export" if view == "Exports" else "compile")
-    if view == "Exports":
-        return ""
-    wanted = chips.targets.wanted(chips.chip)
-    if not wanted:
-        return "no chip is chosen ({chips.mark} marks one)."
-    return no_toolkit(chips.targets, chips.toolkits, wanted)
+        does = "export" if view == "Exports" else "compile"
+        return f"a container is open; open its model to {does} it."
+    return "" if view == "Exports" else no_toolkit(chips, chips.targets.wanted(chips.chip))
+
+
+_REASONS: dict[str, Callable[[Chips], str]] = {
+    **dict.fromkeys(("estimate", "goal", "report", "calibrate"), _no_model),
+    **dict.fromkeys(("next_problem", "problem_before"), _no_miss),
+    **dict.fromkeys(("remove", "use"), _no_toolkit_here),
+    "node": lambda chips: "" if chips.views.layer_id else "no layer is under the cursor.",
+    "reset": _no_reset, "board": _no_board, "edit": _no_edit, "run": _no_run,
+}  # fmt: skip
+
+
+def reason(method: str, chips: Chips) -> str:
+    """Why an action cannot run now, keys as in help texts; empty when it can."""
+    return chips.other_view(method) or _REASONS.get(method, lambda _: "")(chips)

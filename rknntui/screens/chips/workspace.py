@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from textual import getters, on
+from textual import on
 from textual.app import ComposeResult
 
+from engine import UsageError, chips, input_sizes
 from engine.wire.build import EXPORT, Exported
 from engine.wire.codegen import CODEGEN, CodegenParams, Generated
 from engine.wire.compile import COMPILE
-from engine.wire.cost import COST_CHIPS, ChipsParams, EstimateParams
+from engine.wire.cost import COST_CALIBRATE, COST_CHIPS, CalibrateParams, ChipsParams
 from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
+from engine.wire.formats import FACTOR, MILLISECONDS
 from engine.wire.goal import Goal
 from engine.wire.segments import Segments
 from rknntui.links import GoToCompile, GoToCompiled, GoToLayer
@@ -23,12 +24,12 @@ from rknntui.screens.chips.code import ask_project, show_file, write_project
 from rknntui.screens.chips.compiling import Targets, ask_compile
 from rknntui.screens.chips.estimates import (
     AS_IS,
+    DTYPES,
+    FIRST_GOAL,
+    GOAL,
     WHAT_IF,
     Answers,
-    Want,
-    ask_goal,
     ask_report,
-    checked,
 )
 from rknntui.screens.chips.exports import (
     FILE_JOBS,
@@ -39,9 +40,9 @@ from rknntui.screens.chips.exports import (
     show_exported,
     show_file_result,
 )
-from rknntui.screens.chips.listing import calibrate
-from rknntui.screens.chips.panes import ChipViews, Shown
+from rknntui.screens.chips.panes import ChipViews
 from rknntui.screens.chips.toolkits import (
+    NO_TOOLKIT,
     TOOLKIT_JOBS,
     KnownToolkits,
     ask_adopt,
@@ -49,6 +50,7 @@ from rknntui.screens.chips.toolkits import (
     ask_remove,
     check,
 )
+from rknntui.session.messages import ResultFound, TargetChanged
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import FactsLine
 
@@ -56,14 +58,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engine import Finding
-    from engine.wire.cost import ChipEstimate, Estimates, WhatIf
+    from engine.wire.compile import Compiled
+    from engine.wire.cost import Calibrated, ChipEstimate, Estimates, WhatIf
     from engine.wire.cost import Chips as KnownChips
     from rknntui.links import Link
-    from rknntui.session.job_view_model import JobView
-    from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged, ResultFound
+    from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged
 
 _FIRST = "rk3588"
 """The chip that is looked at first where there is no target."""
+_NONE = "No model is open.\n\n{app.open} opens a model or a recipe."
+_EMPTY = {
+    "Advice": "Nothing to advise: all layers run on the NPU of this chip, and no tip of the "
+    "manuals applies to this model.",
+    "Roofline": "No layer of this model multiplies, or none takes time.",
+    "Memory": "No tensors are known for this chip.",
+}
 _JOBS = (EXPORT.name, COMPILE.name, CODEGEN.name, *FILE_JOBS, *TOOLKIT_JOBS)
 
 
@@ -86,7 +95,7 @@ class Chips(TableWorkspace):
     def __init__(self) -> None:
         super().__init__()
         self.scenario = AS_IS
-        self.answers = Answers(self, self.want, self.draw)
+        self.answers = Answers(self)
         self.toolkits = KnownToolkits(self, self.draw)
         self._chip = ""
         self._place = True  # the cursor is still to be put on the chip that is looked at
@@ -94,10 +103,12 @@ class Chips(TableWorkspace):
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="chips-facts")
-        yield ChipViews(id="chips-panes")
+        yield ChipViews(self)
 
-    views = getters.query_one(ChipViews)
-    """The eight views."""
+    @property
+    def views(self) -> ChipViews:
+        """The eight views."""
+        return self.query_one(ChipViews)
 
     @cached_property
     def targets(self) -> Targets:
@@ -105,26 +116,37 @@ class Chips(TableWorkspace):
         return Targets(self.session)
 
     @property
+    def varied(self) -> bool:
+        """Whether the estimates are of something else than the recipe."""
+        return self.scenario != AS_IS
+
+    @property
     def overview(self) -> Estimates | None:
         """All chips, with what is varied."""
         return self.answers.overview(self.scenario)
 
     @property
+    def estimate(self) -> ChipEstimate | None:
+        """The chip that is looked at, with its layers."""
+        return self.answers.estimate(self.chip)
+
+    @property
     def chip(self) -> str:
         """The chip that is looked at; the target before another one is."""
         names = self.names
-        if self._chip in names or not names:
-            return self._chip
-        known = (name for name in (self.session.chip, _FIRST) if name in names)
-        return next(known, names[0])
+        return next(name for name in (self._chip, self.session.chip, _FIRST) if name in names)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """That chip and the marked ones."""
+        return tuple(dict.fromkeys((self.chip, *self.targets.marked)))
 
     @property
     def names(self) -> list[str]:
         """All chips, as they are sorted in their table."""
-        overview = self.overview or self.answers.overview()
-        known = [row.chip for row in overview.chips] if overview else list(self.targets.facts)
+        known = [chip.name for chip in chips()]
         shown = [str(record["chip"]) for record in self.views.chips.table.records]
-        return shown if set(shown) == set(known) else known
+        return shown if len(shown) == len(known) else known
 
     @property
     def missing(self) -> list[str]:
@@ -134,15 +156,18 @@ class Chips(TableWorkspace):
         return [name for name in self.names if name in lost]
 
     @property
-    def job(self) -> JobView | None:
-        """The job of this workspace that runs, else the last one."""
-        return self.session.newest(*_JOBS)
-
-    def want(self) -> Want:
-        """What is looked at."""
-        chip = self.chip
-        others = tuple(name for name in self.targets.marked if name != chip)
-        return Want(self.views.view, chip, others, self.scenario)
+    def said(self) -> str:
+        """What stands where a view has no rows; keys as in help texts."""
+        if self.view == "Toolkits":
+            return NO_TOOLKIT
+        if not self.answers.model:
+            return _NONE
+        if self.answers.error:
+            return self.answers.error
+        known = self.estimate
+        if known is None or (self.view == "Advice" and self.answers.advice(self.chip) is None):
+            return "Estimating …"
+        return known.problem or _EMPTY.get(self.view, "No layer.")
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -174,19 +199,27 @@ class Chips(TableWorkspace):
         if self.shown:
             self.update_view()
 
-    def on_target_changed(self) -> None:
-        """Another compiled model, which the project takes along."""
-        self.draw()
-
-    def on_result_found(self, message: ResultFound) -> None:
-        """A compilation of an earlier run fits the open recipe."""
-        self.draw()
-
     def on_job_changed(self, message: JobChanged) -> None:
         """A job of this workspace moved on."""
         job = self.session.jobs.get(message.job)
         if job is not None and job.method in _JOBS:
             self.draw()
+
+    @on(TargetChanged)
+    @on(ResultFound)
+    def draw(self) -> None:
+        """Show what is known, where this workspace is on the screen."""
+        if not self.is_attached or not self.shown:
+            return
+        views = self.views
+        views.draw()
+        if views.view == "Chips" and self._place and views.chips.chip:
+            self._place = False
+            views.chips.table.select_record("chip", self.chip)
+        self._tell()
+        if self._asked_for and self.targets.facts:
+            self._asked_for = False
+            self._start()
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Take what was made."""
@@ -208,36 +241,9 @@ class Chips(TableWorkspace):
             self.toolkits.ask()
         self.draw()
 
-    # -- drawing ---------------------------------------------------------------------------------
-
-    def draw(self) -> None:
-        """Show what is known, where this workspace is on the screen."""
-        if not self.is_attached or not self.shown:
-            return
-        views = self.views
-        views.code.draw(self)
-        views.draw(
-            Shown(
-                answers=self.answers,
-                want=self.want(),
-                targets=self.targets,
-                toolkits=self.toolkits,
-                compiled=self.session.compilations,
-                target=self.session.chip,
-                working=self.session.newest(*TOOLKIT_JOBS),
-            )
-        )
-        if views.view == "Chips" and self._place and views.chips.chip:
-            self._place = False
-            views.chips.table.select_record("chip", self.chip)
-        self._tell()
-        self.screen.refresh_bindings()
-        if self._asked_for and self.targets.wanted(self.chip):
-            self._asked_for = False
-            self._start()
-
     def _tell(self) -> None:
         self.query_one(FactsLine).show(*words.top_facts(self))
+        self.screen.refresh_bindings()
 
     def row(self, overview: Estimates | None) -> ChipEstimate | None:
         """The figures of the chip that is looked at."""
@@ -252,16 +258,15 @@ class Chips(TableWorkspace):
             self.views.set_class(False, "-detail")
             if self.view == "Toolkits":
                 self.toolkits.ask()
-        elif self.views.view == "Chips" and self.views.chips.chip:
-            self._chip = self.views.chips.chip
-        if event.view or self.views.view == "Chips":
-            self.answers.update(rest=not event.view)
-        if event.view:
+            self.answers.update()
             self.draw()
             return
+        # drawn anew it is still the same chip: what is asked for it is not asked again
+        if self.view == "Chips" and self.views.chips.chip not in ("", self._chip):
+            self._chip = self.views.chips.chip
+            self.answers.update(rest=True)
         self.views.tell()
         self._tell()
-        self.screen.refresh_bindings()
 
     def action_detail(self) -> None:
         """Show the detail in the place of the table, or below it again."""
@@ -344,8 +349,11 @@ class Chips(TableWorkspace):
 
     def _step(self, among: Sequence[str], by: int) -> None:
         """Go on among some of the chips, which need not have the one that is looked at."""
-        if among:
-            self._chip, self._place = words.turn(self.names, self.chip, among, by), True
+        names, at = self.names, self.names.index(self.chip)
+        around = [*names[at:], *names[:at]] if by > 0 else [*names[at::-1], *names[:at:-1]]
+        others = [name for name in around[1:] if name in among]
+        if others:
+            self._chip, self._place = others[0], True
             self.answers.update()
             self.draw()
 
@@ -358,12 +366,8 @@ class Chips(TableWorkspace):
 
     def action_goal(self) -> None:
         """Ask how many frames a second are to be reached."""
-        ask_goal(self, self.answers.goal, self._reach)
-
-    def _reach(self, goal: float | None) -> None:
-        self.answers.goal = goal
-        self.answers.update()
-        self.draw()
+        now = Goal(self.answers.goal or FIRST_GOAL)
+        GOAL.ask(self.app, now, then=lambda goal: self._vary((self.scenario, goal)))
 
     def action_edit(self) -> None:
         """Ask what the view is made of: what an estimate varies, a project, an export."""
@@ -374,13 +378,19 @@ class Chips(TableWorkspace):
                 self._export()
             case _:
                 now = (self.scenario, Goal(self.answers.goal))
-                WHAT_IF.ask(self.app, *now, then=self._vary, check=self._checked)
+                dtypes = {"dtype": DTYPES}
+                WHAT_IF.ask(self.app, *now, then=self._vary, check=self._checked, choices=dtypes)
 
-    def _checked(self, asked: WhatIf, goal: Goal) -> tuple[WhatIf, float | None]:
-        return checked(asked, self.session.inputs), goal.fps
+    def _checked(self, asked: WhatIf, goal: Goal) -> tuple[WhatIf, Goal]:
+        shapes = {one.name: one.shape for one in self.session.inputs}
+        try:
+            input_sizes(asked.input_sizes if shapes else (), shapes)
+        except UsageError as error:
+            raise ValueError(f"{error.what} {error.remedy}".strip()) from error
+        return asked, goal
 
-    def _vary(self, asked: tuple[WhatIf, float | None]) -> None:
-        self.scenario, self.answers.goal = asked
+    def _vary(self, asked: tuple[WhatIf, Goal]) -> None:
+        self.scenario, self.answers.goal = asked[0], asked[1].fps
         self.answers.update()
         self.draw()
 
@@ -390,19 +400,25 @@ class Chips(TableWorkspace):
 
     def action_reset(self) -> None:
         """Go back to the recipe's own figures, without a goal."""
-        self._vary((AS_IS, None))
+        self._vary((AS_IS, Goal()))
 
     def action_report(self) -> None:
         """Ask for a file and write the report: all chips, or those that the view shows."""
-        want = self.want()
-        chips = () if want.view == "Chips" else (want.chip, *want.others)
-        varied = vars(replace(self.scenario, chips=chips))
-        params = EstimateParams(**self.answers.model, **varied, spans=True)
-        ask_report(self, params, want.view)
+        ask_report(self)
 
     def action_calibrate(self) -> None:
-        """Correct the estimates by the newest run of this model on a board."""
-        calibrate(self, self.answers.model, self.action_estimate)
+        """Correct the estimates by the newest measured run of this model, and say by how much."""
+
+        def done(found: Calibrated) -> None:
+            measured, estimated = map(MILLISECONDS.text, (found.measured_ms, found.estimated_ms))
+            text = (
+                f"{found.chip}: {measured} ms measured, {estimated} ms estimated. Its estimates "
+                f"are multiplied by {FACTOR.text(found.factor)} from now on."
+            )
+            self.notify(text, title="Calibrated", markup=False)
+            self.action_estimate()
+
+        self.ask(COST_CALIBRATE, CalibrateParams(**self.answers.model), done)
 
     # -- making ----------------------------------------------------------------------------------
 
@@ -484,7 +500,14 @@ class Chips(TableWorkspace):
         return words.reason(method, self) or super().unavailable_reason(method)
 
     def listed_findings(self) -> Sequence[Finding]:
-        return words.findings(self) if self.is_attached else ()
+        if not self.is_attached:
+            return ()
+        made: Compiled | Generated | None = None
+        if self.view == "Code":
+            made = self.views.code.result
+        elif self.view == "Chips":
+            made = self.session.compilations.get(self.chip)
+        return () if made is None else made.findings
 
     def copy_text(self) -> str:
         views = self.views
