@@ -203,7 +203,7 @@ class Answers:
                 yield ("ways", scenario, self.goal, chip), COST_WAYS, ways
 
 
-_KINDS: dict[str, Literal["chips", "tensors", "roofline"]] = {
+_KINDS: dict[str, Literal["chips", "layers", "tensors", "roofline"]] = {
     "Chips": "chips", "Memory": "tensors", "Roofline": "roofline"
 }  # fmt: skip
 
