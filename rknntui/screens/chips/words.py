@@ -118,12 +118,12 @@ def advice_lines(record: Record | None, chip: ChipEstimate | None, width: int) -
         few, more = record["layers"][:4], len(record["layers"]) - 4
         names = ", ".join(few) + (f" and {more} more" if more > 0 else "")
         lines += told(record["why"], width, "")
-        for title, text, style in (
+        for label, text, style in (
             ("Fix", record["remedy"], "good"),
             ("Layers", names, "dim"),
             ("Source", record["source"], "dim"),
         ):
-            lines += told(f"{title}: {text}", width, style) if text else []
+            lines += told(f"{label}: {text}", width, style) if text else []
     return [*lines, *chip_lines(chip, width), *limit_lines(chip, width, findings=False)]
 
 
