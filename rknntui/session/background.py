@@ -136,7 +136,7 @@ class Background:
         from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
         from engine.wire.layers import layer_rows
 
-        session, rows = self._session, list[ChipEstimate]()
+        session, rows, seconds = self._session, list[ChipEstimate](), 0.0
         own = session.chip.lower()
         for name in sorted((chip.name for chip in chips()), key=lambda name: name != own):
             params = EstimateParams(**self._target, chips=(name,), layers=name == own)
@@ -144,7 +144,8 @@ class Background:
             if name == own:
                 session.layers.fill("estimated", layer_rows(answer.chips[0]))
             rows += (replace(row, layers=()) for row in answer.chips)
-            session.estimates = replace(answer, chips=tuple(rows))
+            seconds += answer.seconds
+            session.estimates = replace(answer, chips=tuple(rows), seconds=seconds)
             session.known("estimate", "")
 
     async def _toolkits(self) -> None:

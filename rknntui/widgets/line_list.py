@@ -231,6 +231,14 @@ class TextRows(Rows):
     def row_line(self, index: int, width: int) -> Line:
         return self.lines[index]
 
+    def render_line(self, y: int) -> Strip:
+        """The last line says by an ellipsis that there are more below."""
+        strip = super().render_line(y)
+        if y < self.size.height - 1 or self.scroll_offset.y + y + 1 >= self.row_count:
+            return strip
+        width = self.scrollable_content_region.width
+        return Strip.join([strip.crop(0, width - 2), self.paint([(" …", "dim")], 2)])
+
     def set_lines(self, lines: Sequence[Line], *, keep_cursor: bool = False) -> None:
         """Show other lines; the cursor stays where it was or goes to the top."""
         old, self.lines = self.lines, list(lines)
@@ -240,6 +248,7 @@ class TextRows(Rows):
         if len(old) != len(lines):
             self.virtual_size = Size(self.row_width, len(lines) + self.head)
             self.set_reactive(Rows.cursor, min(self.cursor, max(0, len(lines) - 1)))
+            self.refresh_row(self.scroll_offset.y + self.size.height - 1)
         for index in range(max(len(old), len(lines))):
             before = old[index] if index < len(old) else None
             after = lines[index] if index < len(lines) else None

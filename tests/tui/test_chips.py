@@ -139,7 +139,10 @@ async def test_which_chips_do_25_frames_a_second_and_what_the_others_need(
 async def test_two_chips_are_compared_layer_by_layer(app: Workbench, answers: CostAnswers) -> None:
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
-        await pilot.press("home", "space", "space")
+        await pilot.press("equals_sign")
+        await until(pilot, lambda: "Space in Chips marks other" in screen_text(app), "how")
+        assert "rk3588 (] the next)" in screen_text(app)
+        await pilot.press("escape", "home", "space", "space")
         assert list(workspace.targets.marked) == ["rk1808", "rk3399pro"]
         await pilot.press("G")
         await seen(pilot, workspace, "Compare", "rk3399pro ms")

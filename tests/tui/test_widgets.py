@@ -67,6 +67,17 @@ async def test_lines_that_change_while_hidden_are_all_painted_anew(
         assert asked == [()], "what was painted before would stand when it is shown"
 
 
+async def test_the_last_line_says_that_there_are_more_below() -> None:
+    rows = TextRows()
+    rows.set_lines([[("x" * 20, "")]] * 5)
+    async with Host(rows).run_test(size=(20, 4)) as pilot:
+        texts = [rows.render_line(y).text for y in range(4)]
+        assert [text.endswith(" …") for text in texts] == [False, False, False, True]
+        rows.scroll_end(animate=False)
+        await pilot.pause()
+        assert not rows.render_line(3).text.endswith(" …")
+
+
 @pytest.mark.parametrize("scrolled", [False, True], ids=["cursor seen", "scrolled away"])
 async def test_the_row_under_the_cursor_stays_in_view_when_a_pane_shrinks(scrolled: bool) -> None:
     rows = TextRows()

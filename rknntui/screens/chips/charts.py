@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -163,6 +165,8 @@ class RooflinePane(ChartPane):
 _LOOKS = (("█", "accent"), ("▓", "good"), ("▒", "warn"))
 _SPAN_LABEL = 10
 _WIDEST = 6
+_FRAME = 2
+"""Lines of a table's caption and of its head."""
 
 
 class SpansChart(ChipChart, can_focus=True):
@@ -185,6 +189,15 @@ class SpansChart(ChipChart, can_focus=True):
         """Of the chip; None where no tensors are known."""
         memory = self.found.memory if self.found is not None else None
         return memory if memory is not None and memory.spans else None
+
+    @property
+    def most(self) -> int:
+        """Tensors that are in memory at once, at most."""
+        spans = self.memory.spans if self.memory is not None else ()
+        counts: Counter[int] = Counter()
+        for span in spans:
+            counts.update({span.first: 1, span.last + 1: -1})
+        return max(accumulate(counts[layer] for layer in sorted(counts)), default=1)
 
     @property
     def count(self) -> int:
@@ -286,6 +299,8 @@ class SpansPane(ChartPane):
     @on(SpansChart.Moved)
     def _list(self) -> None:
         chart = self.chart
+        # the list has the room of the longest: it keeps its place while another layer is chosen
+        self.view.styles.max_height = chart.most + _FRAME
         memory, names = chart.memory, chart.found.layers if chart.found is not None else ()
         alive = memory.alive(chart.chosen) if memory is not None else ()
         peak = memory.peak[1] if memory is not None else 0

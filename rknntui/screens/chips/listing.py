@@ -11,7 +11,9 @@ from engine.wire.cost_tables import ADVICE, CHIPS
 from engine.wire.formats import MILLISECONDS, RATIO
 from engine.wire.layers import COST, LayerFigures, by_layer, layer_rows
 from engine.wire.table import Column, Record, Table, since
+from rknntui.keys.actions import with_keys
 from rknntui.screens.chips import words
+from rknntui.widgets.findings import told
 from rknntui.widgets.job_pane import WithJob
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -173,8 +175,10 @@ class ComparePane(RecordView):
         self.table.set_records(records, keep="name")
 
     def notes(self, chips: Chips, width: int) -> list[Line]:
-        """How sure the figures are."""
-        return words.chip_lines(chips.estimate, width)
+        """How other chips come beside it, and how sure the figures are."""
+        text = with_keys("{chips.mark} in Chips marks other chips, which stand beside it here.")
+        alone = told(text, width, "") if len(chips.compared) == 1 else []
+        return [*alone, *words.chip_lines(chips.estimate, width)]
 
 
 def _side_by_side(chips: Sequence[str]) -> Table:

@@ -47,7 +47,9 @@ def top_facts(chips: Chips) -> tuple[Fact, ...]:
         return (Fact(f"✗ {sanitize(answers.error, 300)}"),)
     parts: list[Fact] = []
     if (chip := chips.row(found)) is not None:
-        parts.append(Fact(chip.chip))
+        steps = chips.other_view("next_chip") == ""
+        another = f" ({key_text('chips.next-chip')} the next)" if steps else ""
+        parts.append(Fact(f"{chip.chip}{another}", (chip.chip,)))
         parts += _figures(chip, chips.row(answers.overview()) if chips.varied else None)
     if words := scenario_words(chips.scenario):
         reset = f"what if {words} ({key_text('chips.reset')} resets)"
