@@ -14,6 +14,7 @@ from engine.wire.formats import PROGRESS
 from engine.wire.guide import Step
 from engine.wire.project_tables import STEPS, verdict_sign, verdict_word
 from rknntui.keys.actions import key_text, with_keys
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -69,12 +70,10 @@ class GuidePane(Vertical):
         & #guide-next { height: auto; max-height: 3; padding: 0 1; }
         & #guide-body { layout: horizontal; height: 1fr; }
         & RecordView { width: 2fr; }
-        & #guide-step { width: 3fr; height: 1fr; padding: 0 1; border-left: solid $panel; }
+        & #guide-step { width: 3fr; height: 1fr; padding: 0 1; }
         &.-stacked #guide-body { layout: vertical; }
         &.-stacked RecordView { width: 1fr; height: 2fr; }
-        &.-stacked #guide-step {
-            width: 1fr; height: 3fr; border-left: none; border-top: solid $panel;
-        }
+        &.-stacked #guide-step { width: 1fr; height: 3fr; }
     }
     """
 
@@ -89,6 +88,7 @@ class GuidePane(Vertical):
         with Container(id="guide-body"):
             table = RecordTable[Step](STEPS, id="steps", what="guide", empty=with_keys(_NO_STEPS))
             yield RecordView("Steps (simulated)", table)
+            yield Divider("guide-divider")
             yield TextRows(id="guide-step")
 
     def on_mount(self) -> None:

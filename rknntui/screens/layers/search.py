@@ -18,6 +18,7 @@ from engine.wire.hybrid import CURVE, CurvePoint, ProposeParams, SearchParams, S
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.charts import CurveChart, Series
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
@@ -91,6 +92,7 @@ class SearchPane(Vertical):
     def compose(self) -> ComposeResult:
         yield FactsLine(id="search-facts")
         yield CurveChart(id="curve")
+        yield Divider("search-divider")
         table = RecordTable(SEARCH_POINTS, id="points", what="curve", empty=with_keys(_EMPTY))
         yield RecordView("Steps of the search", table)
 

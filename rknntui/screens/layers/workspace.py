@@ -74,20 +74,18 @@ class Layers(Promoting):
         & #layers-panes, & #layers-body, & #search, & #guide, & #layers-left { height: 1fr; }
         & #network { height: 8; }
         & #detail { height: 14; }
-        & #layers-divider { width: 1fr; height: 1; }
     }
     Screen.-wide Layers {
         & #layers-body { layout: horizontal; }
         & #layers-left { width: 3fr; }
         & #detail { width: 2fr; height: 1fr; }
-        & #layers-divider { width: 1; height: 1fr; }
     }
     Screen.-low Layers {
         & #detail { height: 2; }
         & HistogramChart { display: none; }
     }
     Layers.-drilled {
-        & #layers-left, & #layers-body #layers-divider { display: none; }
+        & #layers-left { display: none; }
         & #layers-body #detail { height: 1fr; }
         & #layers-body HistogramChart { display: block; }
         & #layers-body #layer-facts { max-height: 12; }
