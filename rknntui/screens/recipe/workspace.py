@@ -33,6 +33,7 @@ from rknntui.screens.recipe.words import (
 )
 from rknntui.session.kept import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows, SidePane, TextRows
 from rknntui.widgets.one_line import SearchLine, ViewBar, fit_facts
 
@@ -66,10 +67,10 @@ class Recipe(TableWorkspace):
         & #issues { height: auto; max-height: 30%; padding: 0 1; border-top: solid $panel; }
         &.-stacked #issues { max-height: 5; }
         &.-stacked.-options #recipe-body { layout: vertical; }
-        &.-stacked.-options #recipe-side { width: 1fr; height: 8; }
+        &.-stacked.-options #recipe-side { width: 1fr; height: 7; }
         &.-stacked.-options OptionForm { width: 1fr; height: 1fr; max-width: 100%; }
         &.-stacked.-options #option-help {
-            height: 1fr; max-height: 100%; border-bottom: none; border-top: solid $panel;
+            height: 1fr; max-height: 100%; border-bottom: none;
         }
         &.-stacked.-detail #recipe-side, &.-detail #option-help { height: 1fr; max-height: 100%; }
     }
@@ -87,6 +88,7 @@ class Recipe(TableWorkspace):
             yield OptionForm(id="form")
             yield SampleList(id="sample-list")
             yield SidePane(id="diff")
+            yield Divider("recipe-divider")
             with Vertical(id="recipe-side"):
                 yield SidePane(id="option-help")
                 yield SamplePreview(id="preview")
