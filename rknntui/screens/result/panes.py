@@ -18,6 +18,7 @@ from rknntui.screens.base.views import Views
 from rknntui.screens.dialogs.picker import PathPicker, start_folder
 from rknntui.screens.result.requests import SIDES
 from rknntui.screens.result.words import beside_lines
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.findings import told
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
@@ -138,7 +139,7 @@ class OutputsPane(Horizontal):
     OutputsPane {
         height: 1fr;
         & #outputs-view { width: 5fr; max-width: 110; }
-        & #top-view { width: 4fr; max-width: 60; margin: 0 0 0 1; }
+        & #top-view { width: 4fr; max-width: 60; }
     }
     """
 
@@ -151,6 +152,7 @@ class OutputsPane(Horizontal):
             _OUTPUTS, id="outputs", what="outputs", empty=with_keys(_NO_RUN)
         )
         yield RecordView("Outputs", outputs, id="outputs-view")
+        yield Divider("result-divider")
         top = RecordTable(LARGEST, id="top", what="top", empty="")
         yield RecordView("Largest values", top, id="top-view")
 
