@@ -31,6 +31,7 @@ from rknntui.screens.builds.variants import (
     variants,
 )
 from rknntui.session.job_view_model import JobView, job_word
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import ViewBar
@@ -72,7 +73,7 @@ class Builds(TableWorkspace):
     DEFAULT_CSS = """
     Builds {
         & FrontChart { display: none; }
-        & RecordView { height: 2fr; border-bottom: solid $panel; }
+        & RecordView { height: 2fr; }
     }
     """
 
@@ -92,6 +93,7 @@ class Builds(TableWorkspace):
         declared, what, empty = _TABLES["Builds"]
         table = RecordTable[Any](declared, id="history", what=what, empty=with_keys(empty))
         yield RecordView("Builds", table)
+        yield Divider("builds-divider")
         yield Detail()
 
     history = getters.query_one("#history", RecordTable)
