@@ -33,6 +33,7 @@ from rknntui.screens.bench.lines import model_name, page_lines
 from rknntui.screens.bench.live import SETTINGS, Measuring
 from rknntui.screens.bench.panes import BenchViews
 from rknntui.screens.bench.words import NO_BOARD, device_records
+from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -47,7 +48,6 @@ REST_SECONDS = 0.3
 """A ready board is asked what it is once the list has been still for so long."""
 _BESIDE = 150
 """Cells from which on the list of boards stands beside."""
-_FEW_ROWS = 3
 
 
 class Bench(TableWorkspace):
@@ -66,10 +66,14 @@ class Bench(TableWorkspace):
         & #bench-body { layout: vertical; height: 1fr; }
         & #bench-main { height: 1fr; }
         & #bench-live { height: auto; max-height: 9; padding: 0 1; }
+        & #boards-view { height: auto; max-height: 30%; }
+        & #boards { height: auto; }
         &.-empty #bench-main { display: none; }
+        &.-empty #boards-view, &.-beside #boards-view { height: 1fr; max-height: 100%; }
+        &.-empty #boards, &.-beside #boards { height: 1fr; }
         &.-beside #bench-body { layout: horizontal; }
         &.-beside #bench-main { width: 7fr; }
-        &.-beside #boards-view { width: 3fr; height: 1fr; }
+        &.-beside #boards-view { width: 3fr; }
     }
     """
 
@@ -89,6 +93,7 @@ class Bench(TableWorkspace):
             with Vertical(id="bench-main"):
                 yield TextRows(id="bench-live")
                 yield BenchViews(lambda: self.run, id="bench-views")
+            yield Divider("bench-divider")
             table = RecordTable(BOARDS, id="boards", what="devices")
             yield RecordView("Boards", table, id="boards-view")
 
@@ -153,8 +158,6 @@ class Bench(TableWorkspace):
         empty, beside = not self.table.total and not busy, self.size.width >= _BESIDE
         self.set_class(empty, "-empty")
         self.set_class(beside and not empty, "-beside")
-        rows = min(self.table.total, _FEW_ROWS if self.size.height < 30 else self.size.height // 4)
-        self.query_one("#boards-view").styles.height = "1fr" if empty or beside else rows + 2
 
     # -- the session -------------------------------------------------------------------------------
 
