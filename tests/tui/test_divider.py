@@ -51,6 +51,21 @@ async def test_keys_and_mouse_move_it_and_the_next_start_has_it_there(own_home: 
         await until(pilot, lambda: why in screen_text(again), "why not")
 
 
+@pytest.mark.usefixtures("no_engine")
+async def test_every_view_with_two_panes_has_one() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        for name in ("model", "recipe", "layers", "chips", "bench", "result", "builds"):
+            await pilot.press(keys_of(name)[0])
+            await until(pilot, lambda name=name: app.current == name)
+        views = {
+            *("model", "recipe", "layers", "guide", "search", "code", "memory", "roofline"),
+            *("job", "bench", "result", "builds"),
+        }
+        placed = {str(divider.id).removesuffix("-divider") for divider in app.query(Divider)}
+        assert placed == views
+
+
 class Panes(App[None]):
     """Three panes, of which two at a time are shown."""
 
