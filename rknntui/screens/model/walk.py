@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 from textual.message import Message
@@ -13,7 +13,7 @@ from engine import sanitize
 from engine.wire.formats import DECIBEL, MILLISECONDS
 from engine.wire.layers import LAYERS, LayerFigures
 from rknntui.arguments import source_options
-from rknntui.widgets.line_list import Rows
+from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.strips import bar, cells, fit
 from rknntui.widgets.wrap import wrap
 
@@ -147,14 +147,7 @@ def layer_words(row: LayerFigures, count: int, asked: Mapping[str, str]) -> list
 # The drawing.
 
 
-class _Row(NamedTuple):
-    """A line of the drawing, and the node that it stands for; -1 for none."""
-
-    line: Callable[[int], Line]
-    node: int = -1
-
-
-class Neighbours(Rows):
+class Neighbours(TextRows):
     """The node in a box, above it what it reads, below it what reads it.
 
     The cursor is on the neighbours alone. Enter goes to one, and the drawing is that one's then.
@@ -183,60 +176,56 @@ class Neighbours(Rows):
         """There is no node."""
         self.node = -1
         self.history: list[int] = []
-        self._tree: GraphTree | None = None
-        self._said: Sequence[str] = ()
+        self._shown: tuple[GraphTree, Sequence[str]] | None = None
+        self._at: list[int] = []  # the node of each line; -1 for none
         self._reads: Sequence[int] = ()
         self._readers: Sequence[int] = ()
-        self._rows: list[_Row] = []
         self._down = True
+        self.set_lines(())
 
     def show(self, tree: GraphTree, node: int, said: Sequence[str]) -> None:
         """Draw a node of a tree; ``said`` is what is known of its layer."""
         same = self.node == node and self.cursor
-        self.node, self._tree, self._said = node, tree, said
+        self.node, self._shown = node, (tree, said)
+        width = self.scrollable_content_region.width or 56
         self._reads, self._readers = tree.producers(node), tree.consumers(node)
         output = tree.nodes[node][2]
         ends = [f"the output {sanitize(v.name, 200)}" for v in tree.outputs if v.name == output]
-        above = [_neighbour(tree, "├─" if n else "╭─", at) for n, at in enumerate(self._reads)]
-        below = [_neighbour(tree, "├▶", at) for at in self._readers]
-        below += [_plain(f" ├▶ {text}") for text in ends]
-        if below:
-            last = self._readers[-1] if not ends else -1
-            below[-1] = _plain(f" ╰▶ {ends[-1]}") if ends else _neighbour(tree, "╰▶", last)
-        self._rows = [
-            *(above or [_plain(" ╷  reads inputs of the model or constants")]),
-            *_box(tree, node, said, self.scrollable_content_region.width or 56),
-            *(below or [_plain(" ╵  no node reads it")]),
-        ]
-        self.styles.height = 1 + min(len(self._rows), max(6, self.app.size.height // 2))
-        self.rows_changed(keep_cursor=False)
+
+        def plain(text: str) -> tuple[Line, int]:
+            return [(fit(text, width), "dim")], -1
+
+        def neighbour(sign: str, at: int) -> tuple[Line, int]:
+            return [(f" {sign} ", "dim"), *tree.node_line(at, width - 4)], at
+
+        rows = [neighbour("├─" if n else "╭─", at) for n, at in enumerate(self._reads)]
+        rows = rows or [plain(" ╷  reads inputs of the model or constants")]
+        rows += [(line, -1) for line in _box(tree, node, said, width)]
+        below = (*self._readers, *ends)
+        for left, end in zip(range(len(below) - 1, -1, -1), below, strict=True):
+            sign = "├▶" if left else "╰▶"
+            rows.append(plain(f" {sign} {end}") if isinstance(end, str) else neighbour(sign, end))
+        rows += [] if below else [plain(" ╵  no node reads it")]
+        self._at = [at for _, at in rows]
+        self.styles.height = 1 + min(len(rows), max(6, self.app.size.height // 2))
+        self.set_lines([line for line, _ in rows], keep_cursor=True)
         wanted = (self._readers if self._down else self._reads) or self._reads or self._readers
-        rows = range(len(self._rows))
-        first = next((at for at in rows if wanted and self._rows[at].node == wanted[0]), 0)
-        self.set_reactive(Rows.cursor, same or first)
+        self.cursor = same or (self._at.index(wanted[0]) if wanted else 0)
 
     def on_resize(self) -> None:
         """Lay out anew."""
-        if self._tree is not None:
-            self.show(self._tree, self.node, self._said)
-
-    @property
-    def row_count(self) -> int:
-        return len(self._rows)
-
-    def row_line(self, index: int, width: int) -> Line:
-        return self._rows[index].line(width)
+        if self._shown is not None:
+            self.show(self._shown[0], self.node, self._shown[1])
 
     def action_move(self, by: int) -> None:
         """Move to the next neighbour in that direction."""
         step = 1 if by > 0 else -1
-        places = range(self.cursor + step, len(self._rows) if by > 0 else -1, step)
-        self.cursor = next((at for at in places if self._rows[at].node >= 0), self.cursor)
+        places = range(self.cursor + step, len(self._at) if by > 0 else -1, step)
+        self.cursor = next((at for at in places if self._at[at] >= 0), self.cursor)
 
     def action_choose(self) -> None:
         """Go to the neighbour under the cursor."""
-        at = self._rows[self.cursor].node if self._rows else -1
-        if at >= 0:
+        if self._at and (at := self._at[self.cursor]) >= 0:
             self._go(at, down=self.cursor >= max(1, len(self._reads)))
 
     def action_walk(self, by: int) -> None:
@@ -257,32 +246,17 @@ class Neighbours(Rows):
         return False
 
 
-def _neighbour(tree: GraphTree, sign: str, node: int) -> _Row:
-    return _Row(lambda width: [(f" {sign} ", "dim"), *tree.node_line(node, width - 4)], node)
-
-
-def _plain(text: str) -> _Row:
-    return _Row(lambda width: [(fit(text, width), "dim")])
-
-
-def _box(tree: GraphTree, node: int, said: Sequence[str], width: int) -> list[_Row]:
+def _box(tree: GraphTree, node: int, said: Sequence[str], width: int) -> list[Line]:
     """The node itself, in a box as wide as the view."""
-
-    def edge(left: str, right: str) -> _Row:
-        return _Row(lambda width: [(left + "━" * max(0, width - 3) + right, "accent")])
-
-    def inside(line: Callable[[int], Line]) -> _Row:
-        def framed(width: int) -> Line:
-            own = line(max(0, width - 4))
-            gap = " " * max(0, width - 4 - cells(own))
-            return [("┃ ", "accent"), *own, (f"{gap} ┃", "accent")]
-
-        return _Row(framed)
-
-    known = wrap(" · ".join(said), max(16, width - 4)) if said else []
+    room = max(0, width - 4)
+    known = wrap(" · ".join(said), max(16, room)) if said else []
+    inside: list[Line] = [tree.node_line(node, room), *([(row, "")] for row in known)]
+    rule = "━" * max(0, width - 3)
     return [
-        edge("┏┷", "┓"),
-        inside(lambda width: tree.node_line(node, width)),
-        *(inside(lambda width, row=row: [(row, "")]) for row in known),  # type: ignore[misc]
-        edge("┗┯", "┛"),
+        [(f"┏┷{rule}┓", "accent")],
+        *(
+            [("┃ ", "accent"), *line, (" " * max(0, room - cells(line)) + " ┃", "accent")]
+            for line in inside
+        ),
+        [(f"┗┯{rule}┛", "accent")],
     ]
