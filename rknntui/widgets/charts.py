@@ -159,25 +159,18 @@ class Histogram:
 def rebinned(histogram: Histogram, low: float, high: float, bins: int) -> tuple[float, ...]:
     """The histogram over other bins from ``low`` to ``high``; a count is shared by overlap."""
     out = [0.0] * bins
-    if high <= low or not histogram.counts:
-        if histogram.counts and bins:
-            out[bins // 2] = float(sum(histogram.counts))
+    if high <= low:
+        out[bins // 2] = float(sum(histogram.counts))
         return tuple(out)
     width = (high - low) / bins
-    step = (histogram.high - histogram.low) / len(histogram.counts)
+    step = (histogram.high - histogram.low) / max(1, len(histogram.counts))
     for index, count in enumerate(histogram.counts):
-        if not count:
-            continue
         left = histogram.low + index * step
-        if step <= 0:
-            out[min(bins - 1, max(0, int((left - low) / width)))] += count
-            continue
-        first = max(0, min(bins - 1, int((left - low) / width)))
-        last = max(first, min(bins - 1, int((left + step - low) / width)))
-        for bin_ in range(first, last + 1):
-            start = max(left, low + bin_ * width)
-            end = min(left + step, low + (bin_ + 1) * width)
-            out[bin_] += count * max(0.0, end - start) / step
+        ends = (min(bins - 1, max(0, int((end - low) / width))) for end in (left, left + step))
+        first, last = ends
+        for at in range(first, last + 1):
+            shared = min(left + step, low + (at + 1) * width) - max(left, low + at * width)
+            out[at] += count * max(0.0, shared / step if step > 0 else 1.0)
     return tuple(out)
 
 

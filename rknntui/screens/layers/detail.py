@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,6 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from engine.wire.accuracy import RoundedLayer
-    from engine.wire.hybrid import LayerRow
     from engine.wire.layers import LayerFigures
     from rknntui.widgets.strips import Line
 
@@ -52,22 +50,18 @@ def decibel_text(value: float | None) -> str:
     return f"{'!' if sqnr_rank(value) < LOW_DB else ''}{sqnr_text(value)}"
 
 
-def reasons(row: LayerFigures | None, spread: LayerSpread) -> list[str]:
+def reasons(row: LayerFigures | None, spread: LayerSpread) -> Iterator[str]:
     """Why the error of a layer is as large as it is; nothing where nothing stands out."""
-    found = []
     error = None if row is None else row.error
     if error is not None and error.added_share is not None and error.added_share < _INHERITED:
         share = PERCENT.text(1 - error.added_share)
-        found.append(f"{share} % of its error comes from the layers before")
-    share_out = spread.clipped
-    if share_out is not None and share_out > _MUCH_CLIPPED:
-        found.append(f"{PERCENT.text(share_out)} % of its values are clipped")
+        yield f"{share} % of its error comes from the layers before"
+    if (spread.clipped or 0.0) > _MUCH_CLIPPED:
+        yield f"{PERCENT.show(spread.clipped)} % of its values are clipped"
     widest = max(spread.channels, default=0.0)
-    narrow = sum(reach < _NARROW * widest for reach in spread.channels)
-    if narrow:
+    if narrow := sum(reach < _NARROW * widest for reach in spread.channels):
         many = f"{narrow} of {len(spread.channels)} channels"
-        found.append(f"{many} use less than {PERCENT.text(_NARROW)} % of the range")
-    return found
+        yield f"{many} use less than {PERCENT.text(_NARROW)} % of the range"
 
 
 def layer_lines(
@@ -96,99 +90,91 @@ def layer_lines(
     lines: list[Line] = [head]
     if record.get("unmet"):
         lines.append([(f"✗ not applied: {name_text(record['unmet'])}", "bad")])
+
+    def say(text: str, style: str = "") -> None:
+        lines.extend([(part, style)] for part in wrap(text, width))
+
     if isinstance(spread, LayerSpread):
-        if why := reasons(row, spread):
-            lines += [[(text, "warn")] for text in wrap(f"! {', '.join(why)}", width)]
-        if spread.channels and len(spread.channels) > 1:
+        if why := ", ".join(reasons(row, spread)):
+            say(f"! {why}", "warn")
+        if len(spread.channels) > 1:
             lines.append(_channels_line(spread.channels, width))
-    parts = [] if row.choice is None else _choice_texts(row.choice, record)
-    if row.proposed is not None and row.proposed.together:
-        others = name_text(", ".join(row.proposed.together))
-        parts.insert(0, f"{key_text('layers.lift')} promotes it with {others}: alone it gains less")
-    lines += [
-        [(text, "")] for text in wrap(" · ".join(filter(None, (*parts, _ranked(row)))), width)
-    ]
+    say(" · ".join(_known(row, record)))
     if isinstance(spread, str):
-        lines += [[(text, "bad")] for text in wrap(f"✗ {sanitize(spread)}", width)]
+        say(f"✗ {sanitize(spread)}", "bad")
     elif spread is not None:
-        lines += [[(text, "")] for text in wrap(_measured(spread), width)]
+        say(" · ".join(_measured(spread)))
     return lines
 
 
 def _channels_line(channels: tuple[float, ...], width: int) -> Line:
     """The reach of each channel as a block, the widest one full; neighbours share one."""
     title = f"{len(channels)} channels "
-    room = max(8, width - len(title))
-    step = -(-len(channels) // room)
+    step = -(-len(channels) // max(8, width - len(title)))
     groups = [max(channels[at : at + step]) for at in range(0, len(channels), step)]
     return [(title, "dim"), (bars(groups, 1, max(groups))[0], "accent")]
 
 
-def _choice_texts(choice: LayerRow, record: Mapping[str, Any]) -> list[str]:
-    """What a layer costs, may be, and what became of its range."""
-    parts = []
-    if choice.time_ms is not None:
-        text = f"est. {MILLISECONDS.text(choice.time_ms)} ms on {choice.target}"
-        promoted = record.get("promote_ms")
-        if promoted is not None and choice.promote_bytes is not None:
-            text += f", promoted {ADDED_MS.text(promoted)} ms"
-            text += f", {ADDED_BYTES.text(choice.promote_bytes)}"
-        parts.append(text)
-    parts.append(f"can be {', '.join(choice.choices)}")
-    if choice.observed_minimum is not None and choice.observed_maximum is not None:
-        seen = f"{FIGURE.text(choice.observed_minimum)} to {FIGURE.text(choice.observed_maximum)}"
-        parts.append(f"observed range {seen}")
-    built = record.get("built_range")
-    if built is not None and None not in built:
-        low, high = built
-        parts.append(f"● range requested; the build has {FIGURE.text(low)} to {FIGURE.text(high)}")
-    return parts
+def _span(low: float, high: float) -> str:
+    return f"{FIGURE.text(low)} to {FIGURE.text(high)}"
 
 
-def _rounded(moved: RoundedLayer) -> str:
-    """How far other roundings move a layer."""
-    if not moved.moved:
-        return "other roundings do not move it"
-    text = f"other roundings move {PERCENT.text(moved.moved)} % of its values"
-    text += f", {decibel_text(moved.rounding_db)}"
-    grown = moved.amplified_db or 0.0
-    return text + (f", {DECIBEL.text(grown)} dB more than its inputs" if grown > 0 else "")
-
-
-def _ranked(row: LayerFigures) -> str:
-    error, parts = row.error, []
-    if error is None:
-        return ""
+def _known(row: LayerFigures, record: Mapping[str, Any]) -> Iterator[str]:
+    """What a layer costs, may be, what became of its range, and what its error does."""
+    if row.proposed is not None and row.proposed.together:
+        others = name_text(", ".join(row.proposed.together))
+        yield f"{key_text('layers.lift')} promotes it with {others}: alone it gains less"
+    if (choice := row.choice) is not None:
+        if choice.time_ms is not None:
+            text = f"est. {MILLISECONDS.text(choice.time_ms)} ms on {choice.target}"
+            promoted = record.get("promote_ms")
+            if promoted is not None and choice.promote_bytes is not None:
+                text += f", promoted {ADDED_MS.text(promoted)} ms"
+                text += f", {ADDED_BYTES.text(choice.promote_bytes)}"
+            yield text
+        yield f"can be {', '.join(choice.choices)}"
+        if choice.observed_minimum is not None and choice.observed_maximum is not None:
+            yield f"observed range {_span(choice.observed_minimum, choice.observed_maximum)}"
+        built = record.get("built_range")
+        if built is not None and None not in built:
+            yield f"● range requested; the build has {_span(*built)}"
+    if (error := row.error) is None:
+        return
+    figures = (error.isolated, error.added_share, error.output_impact, row.rounding)
+    if all(figure is None for figure in figures):
+        yield "fused into the next layer"
     if error.isolated is not None:
-        parts.append(f"isolated {decibel_text(error.isolated_sqnr)}")
+        yield f"isolated {decibel_text(error.isolated_sqnr)}"
     if error.added_share is not None:
-        parts.append(f"{PERCENT.text(error.added_share)} % of the error is introduced here")
+        yield f"{PERCENT.text(error.added_share)} % of the error is introduced here"
     if error.output_impact is not None:
-        parts.append(f"output impact {PERCENT.text(error.output_impact)} %")
-    if row.rounding is not None:
-        parts.append(_rounded(row.rounding))
-    return " · ".join(parts) or "fused into the next layer"
+        yield f"output impact {PERCENT.text(error.output_impact)} %"
+    if (moved := row.rounding) is not None:
+        text = f"other roundings move {PERCENT.text(moved.moved)} % of its values"
+        text += f", {decibel_text(moved.rounding_db)}"
+        grown = moved.amplified_db or 0.0
+        text += f", {DECIBEL.text(grown)} dB more than its inputs" if grown > 0 else ""
+        yield text if moved.moved else "other roundings do not move it"
 
 
-def _measured(layer: LayerSpread) -> str:
+def _measured(layer: LayerSpread) -> Iterator[str]:
+    """What its values are over the samples, in float and simulated."""
     cosine = "" if layer.cosine is None else f", cosine {COSINE.text(layer.cosine)}"
-    parts = [f"over {layer.samples} samples: SQNR {sqnr_text(layer.sqnr_db)}{cosine} (simulated)"]
+    yield f"over {layer.samples} samples: SQNR {sqnr_text(layer.sqnr_db)}{cosine} (simulated)"
     low, high = layer.range
     if low is not None and high is not None:
-        parts.append(f"float values {FIGURE.text(low)} to {FIGURE.text(high)}")
+        yield f"float values {_span(low, high)}"
     if layer.quant is not None:
         text, scale = layer.quant.dtype, layer.quant.scale
         if text.startswith("float"):
             text += ", no scale"
         elif len(scale) == 1 and scale[0] is not None:
             text += f", scale {FIGURE.text(scale[0])}, zero point {layer.quant.zero_point[0]}"
-        parts.append(text)
-    if (reach := layer.reach) is not None:
-        parts.append(f"integer range {FIGURE.text(reach[0])} to {FIGURE.text(reach[1])}")
-    share = layer.clipped
-    if share is not None:
-        parts.append(f"{PERCENT.text(share)} % of them clipped" if share else "no clipping")
-    return " · ".join(parts)
+        yield text
+    if layer.reach is not None:
+        yield f"integer range {_span(*layer.reach)}"
+    if (share := layer.clipped) is not None:
+        yield f"{PERCENT.text(share)} % of them clipped" if share else "no clipping"
 
 
 class LayerDetail(Vertical):
