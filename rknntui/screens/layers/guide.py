@@ -15,9 +15,10 @@ from engine.wire.guide import Step
 from engine.wire.project_tables import STEPS, verdict_sign, verdict_word
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.widgets.divider import Divider
-from rknntui.widgets.line_list import Rows, TextRows
+from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
+from rknntui.widgets.strips import fit
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
@@ -41,16 +42,13 @@ def step_lines(step: Step, width: int) -> list[Line]:
 
     sign, style = verdict_sign(step.verdict)
     lines: list[Line] = [*text(step.title, "head"), *text(step.did, "dim")]
-    if step.found:
-        lines.append([])
-    room = max((len(fact.label) for fact in step.found), default=0)
-    room = min(room, max(12, width // 2))
+    lines += [[]] if step.found else []
+    room = min(max((len(fact.label) for fact in step.found), default=0), max(12, width // 2))
     for fact in step.found:
         mark, how = verdict_sign(fact.verdict)
-        label = sanitize(fact.label, 200)
         rows = wrap(sanitize(fact.value), max(12, width - room - 4)) or [""]
-        first = label if len(label) <= room else f"{label[: room - 1]}…"
-        lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how)])
+        label = fit(sanitize(fact.label, 200), room)
+        lines.append([(f"{mark} ", how), (f"{label}  ", ""), (rows[0], how)])
         lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]
     lines += [[], [(f"{sign} {verdict_word(step.verdict)}", style)], *text(step.advice)]
     if step.changes:
@@ -71,11 +69,14 @@ class GuidePane(Vertical):
         & #guide-body { layout: horizontal; height: 1fr; }
         & RecordView { width: 2fr; }
         & #guide-step { width: 3fr; height: 1fr; padding: 0 1; }
-        &.-stacked #guide-body { layout: vertical; }
-        &.-stacked RecordView { width: 1fr; height: 2fr; }
-        &.-stacked #guide-step { width: 1fr; height: 3fr; }
+    }
+    Screen.-narrow GuidePane {
+        & #guide-body { layout: vertical; }
+        & RecordView { width: 1fr; height: 2fr; }
+        & #guide-step { width: 1fr; height: 3fr; }
     }
     """
+    SCOPED_CSS = False  # side by side where the screen has room for both
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
@@ -89,16 +90,14 @@ class GuidePane(Vertical):
             table = RecordTable[Step](STEPS, id="steps", what="guide", empty=with_keys(_NO_STEPS))
             yield RecordView("Steps (simulated)", table)
             yield Divider("guide-divider")
-            yield TextRows(id="guide-step")
+            yield SidePane(id="guide-step")
 
     def on_mount(self) -> None:
-        self.query_one("#guide-step", TextRows).SHOW_CURSOR = False
+        self.side.SHOW_CURSOR = False
         self.draw()
 
-    def on_resize(self) -> None:
-        """Side by side where there is room for both."""
-        self.set_class(self.size.width < 110, "-stacked")
-        self.call_after_refresh(self.draw_step)
+    side = getters.query_one(SidePane)
+    """The step under the cursor."""
 
     table = getters.query_one("#steps", RecordTable)
     """The steps."""
@@ -161,13 +160,13 @@ class GuidePane(Vertical):
         self.query_one("#guide-next", Static).update(sanitize(text))
 
     @on(Rows.Highlighted, "#steps")
+    @on(SidePane.Resized)
     def draw_step(self) -> None:
         """What the step under the cursor says."""
-        pane, step = self.query_one("#guide-step", TextRows), self.step
-        width = max(20, pane.size.width - 4)
-        pane.set_lines(step_lines(step, width) if step is not None else [])
+        step = self.step
+        self.side.set_lines(step_lines(step, self.side.text_width) if step is not None else [])
         self.screen.refresh_bindings()
 
     def text(self) -> str:
         """The step under the cursor as text."""
-        return self.query_one("#guide-step", TextRows).text()
+        return self.side.text()

@@ -43,6 +43,13 @@ _ENDED = {
     "asked": "stopped by you",
     "nothing more": "no further gain",
 }
+_ASKED = {
+    "floor_db": "floor {} dB",
+    "budget": "{} layers",
+    "budget_ms": "{} ms",
+    "seconds": "at most {} s",
+}
+"""What a search was asked for -> how the line on top says it."""
 _OPEN = {"path": "the recipe of the build that is shown"}
 ANALYSE_FORM = Form("Compare the layers with the float graph", (AccuracyParams,), _OPEN)
 SEARCH_FORM = Form("Search for layers to promote", (SearchParams,), _OPEN)
@@ -99,23 +106,28 @@ class SearchPane(Vertical):
     table = getters.query_one("#points", RecordTable)
     """The points."""
 
+    def on_mount(self) -> None:
+        self._clock = self.set_interval(1, self.draw, pause=True)
+
     def show_search(self, job: JobView | None) -> None:
         """Show the search that runs or ran last, in its latest state; None where there is none."""
-        result = self.found if job is not None and not job.running else None
-        points = [] if result is None else list(result.curve)
+        running = job is not None and job.running
+        (self._clock.resume if running else self._clock.pause)()
+        result = None if running else self.found
+        points = list(result.curve) if result is not None and job is not None else []
         if job is not None and not points:
             points = [point for part in job.partials if (point := CURVE.of(part)) is not None]
         table = self.table
         at_end = table.cursor >= table.row_count - 1
-        table.set_empty(_BEGUN if job is not None and job.running else with_keys(_EMPTY))
-        grew, ended = points != self._points, result is not None and self._result is None
+        table.set_empty(_BEGUN if running else with_keys(_EMPTY))
+        ended = result if self._result is None else None
+        grew = points != self._points
         self._job, self._result, self._points = job, result, points
         if grew:
             table.set_records([SEARCH_POINTS.record(point) for point in points])
-            if at_end:
-                table.cursor = table.row_count - 1
-        if ended and result is not None:
-            table.select_record("step", result.best.step)
+            table.cursor = table.row_count - 1 if at_end else table.cursor
+        if ended is not None:
+            table.select_record("step", ended.best.step)
         self.draw()
 
     @property
@@ -161,23 +173,14 @@ class SearchPane(Vertical):
         job = self._job
         if job is None:
             return ()
-        params = job.params
-        asked = []
-        if params.get("floor_db") is not None:
-            asked.append(f"floor {params['floor_db']:g} dB")
-        if params.get("budget") is not None:
-            asked.append(f"{params['budget']} layers")
-        if params.get("seconds") is not None:
-            asked.append(f"at most {params['seconds']:g} s")
-        verb = "demoted from" if params.get("demote") else "to"
-        asked.append(f"{verb} {params.get('dtype', 'float16')}")
-        what = ", ".join(asked)
         if not job.running:
-            applies = Fact(self._applies(), rank=1)
             outcome = Fact(f"{'✓' if job.state == 'done' else '✗'} {self._outcome(job)}")
-            if job.seconds is None:
-                return outcome, applies
-            return outcome, Fact(DURATION.text(job.seconds), rank=2), applies
+            took = "" if job.seconds is None else DURATION.text(job.seconds)
+            return outcome, Fact(took, rank=2), Fact(self._applies(), rank=1)
+        params = job.params
+        asked = [text.format(params[k]) for k, text in _ASKED.items() if params.get(k) is not None]
+        verb = "demoted from" if params.get("demote") else "to"
+        what = ", ".join([*asked, f"{verb} {params.get('dtype', 'float16')}"])
         elapsed = max(0, int(time.time() - job.started))
         how = f"paused, {key_text('layers.pause')} resumes" if job.paused else "▶ searching"
         how = "stopping" if job.cancelling else how

@@ -21,6 +21,20 @@ if TYPE_CHECKING:
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 
+_SETS = {
+    "Cost": ("estimated", "estimated on {chip}", "not estimated on {chip} yet"),
+    "Compiled": (
+        "compiled",
+        "printed by the compiler for {chip}",
+        "not compiled for {chip} yet ({layers.compile} shows Chips, which compiles)",
+    ),
+    "Board": (
+        "measured",
+        "{label} on {board}",
+        "not run on a board yet ({layers.measure} shows Bench, which runs)",
+    ),
+}
+"""View -> who fills its columns, what is said of them, and before they are filled."""
 _SHOWN_OUTPUTS = 4
 _LEAST_GAIN = 0.005  # dB: less is shown as none
 
@@ -89,23 +103,17 @@ def output_lines(
     over = "" if effect is None else samples_text(effect.samples)
     room = max(8, min(40, max((len(o.name) for o in outputs), default=8)))
     for output in outputs[:_SHOWN_OUTPUTS]:
-        name = sanitize(output.name, 200)
-        if len(name) > room:
-            name = f"…{name[-(room - 1) :]}"
-        line: Line = [(f"{name:<{room}} ", "")]
-        seen = changed.get(output.name)
-        built = decibel_text(output.sqnr_db)
-        line.append((f"{built:>10}", ""))
-        if seen is not None:
-            before, after = decibel_text(seen.before_db), seen.sqnr_db
-            if before != built:
-                line.append((f" · {over} {before}", "dim"))  # the build's are of others
-            gain = _gain(seen.before_db, after)
-            gain = 0.0 if abs(gain) < _LEAST_GAIN else gain
+        name, built = sanitize(output.name, 200), decibel_text(output.sqnr_db)
+        name = name if len(name) <= room else f"…{name[1 - room :]}"
+        line: Line = [(f"{name:<{room}} ", ""), (f"{built:>10}", "")]
+        if (seen := changed.get(output.name)) is not None:
+            before = decibel_text(seen.before_db)
+            gain = _gain(seen.before_db, seen.sqnr_db)
             style = "good" if gain > 0 else "bad" if gain < 0 else "dim"
             line += [
+                (f" · {over} {before}" if before != built else "", "dim"),  # of other samples
                 (" → ", "dim"),
-                (decibel_text(after), "head"),
+                (decibel_text(seen.sqnr_db), "head"),
                 (f"  {gain_text(gain, unit=False)}", style),
             ]
             if seen.rounding is not None and seen.rounding_before is not None:
@@ -114,7 +122,7 @@ def output_lines(
                 line.append((f"  other roundings {old} → {new} dB", "dim"))
         lines.append(line)
     if len(outputs) > _SHOWN_OUTPUTS:
-        lines[-1] = [*lines[-1], (f"   and {len(outputs) - _SHOWN_OUTPUTS} more outputs", "dim")]
+        lines[-1].append((f"   and {len(outputs) - _SHOWN_OUTPUTS} more outputs", "dim"))
     return [line if cells(line) <= width else line[:-1] for line in lines]
 
 
@@ -124,8 +132,9 @@ def samples_text(count: int) -> str:
 
 
 def _gain(before: float | None, after: float | None) -> float:
-    """The gain in dB; None stands for no error at all."""
-    return 0.0 if before == after else sqnr_rank(after) - sqnr_rank(before)
+    """The gain in dB, 0 where it shows as that; None stands for no error at all."""
+    gain = 0.0 if before == after else sqnr_rank(after) - sqnr_rank(before)
+    return 0.0 if abs(gain) < _LEAST_GAIN else gain
 
 
 def time_text(before: float | None, after: float | None, chip: str) -> str:
@@ -176,20 +185,11 @@ def set_text(session: Session, view: str) -> str:
         lacks = [] if layers.of("error") else ["isolated errors and clipping"]
         lacks += [] if layers.of("proposed") else ["gains"]
         return with_keys(f"{{layers.run}} measures {' and '.join(lacks)}") if lacks else ""
-    if view == "Cost":
-        return f"estimated on {chip}" if layers.of("estimated") else f"not estimated on {chip} yet"
-    if view == "Compiled":
-        none = f"not compiled for {chip} yet ({{layers.compile}} shows Chips, which compiles)"
-        return f"printed by the compiler for {chip}" if layers.of("compiled") else with_keys(none)
-    if view == "Board":
-        rows = layers.of("measured")
-        label = (
-            f"{rows[0].label} on {sanitize(session.boards.chosen or 'a board', 80)}" if rows else ""
-        )
-        return label or with_keys(
-            "not run on a board yet ({layers.measure} shows Bench, which runs)"
-        )
-    return ""
+    source, filled, empty = _SETS.get(view, ("", "", ""))
+    rows = layers.of(source)
+    label = rows[0].label if rows else ""
+    board = sanitize(session.boards.chosen or "a board", 80)
+    return with_keys(filled if rows else empty).format(chip=chip, label=label, board=board)
 
 
 def no_layers(session: Session) -> str:

@@ -119,7 +119,6 @@ class Layers(Promoting):
         outputs.SHOW_CURSOR = False
         outputs.can_focus = False
         self.pane_shown(self.view)
-        self.set_interval(1, self._tick)
 
     detail = getters.query_one(LayerDetail)
     """The layer under the cursor."""
@@ -233,11 +232,6 @@ class Layers(Promoting):
     def on_resize(self) -> None:
         """Wrap anew."""
         self.call_after_refresh(self.draw)
-
-    def _tick(self) -> None:
-        search = self.search
-        if self.shown and search is not None and search.running:
-            self.pane.draw()
 
     def pane_shown(self, view: str) -> None:
         of_layers = view in LAYER_SETS
