@@ -9,6 +9,7 @@ from engine.api import build_report as build_report
 from engine.api import check as check
 from engine.api import estimate as estimate
 from engine.api import layer_table as layer_table
+from engine.api import layer_values as layer_values
 from engine.api import quantize_model as quantize_model
 from engine.api import simulate_model as simulate_model
 from engine.api import ways_to_rate as ways_to_rate
@@ -142,6 +143,12 @@ from engine.reports.estimates import CostReport as CostReport
 from engine.reports.estimates import cost_report as cost_report
 from engine.reports.files import delimited as delimited
 from engine.reports.files import html_table as html_table
+from engine.reports.layers import error_causes as error_causes
+from engine.reports.layers import layer_facts as layer_facts
+from engine.reports.layers import layer_figures as layer_figures
+from engine.reports.layers import marked_sqnr as marked_sqnr
+from engine.reports.layers import span_text as span_text
+from engine.reports.layers import value_facts as value_facts
 from engine.reports.pictures import front_chart as front_chart
 from engine.services.machine import machine_checks as machine_checks
 from engine.wire.goal import judged as judged

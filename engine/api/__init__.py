@@ -12,6 +12,7 @@ from engine.api.typed import (
     BuiltModel,
     analyse_model,
     build_model,
+    layer_values,
     quantize_model,
     simulate_model,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "check",
     "estimate",
     "layer_table",
+    "layer_values",
     "quantize_model",
     "simulate_model",
     "ways_to_rate",

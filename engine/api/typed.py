@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from engine.base.findings import Finding
     from engine.graph.ir.custom import CustomOperators
     from engine.pipeline.results import QuantizedGraph
+    from engine.wire.model import LayerSpread
     from engine.wire.names import Arithmetic
 
 
@@ -167,6 +168,28 @@ def analyse_model(
         model._pipeline, inputs, output_impact=output_impact, rounding=rounding
     )
     return analysis.report
+
+
+def layer_values(model: BuiltModel, tensor: str, *, bins: int = 64) -> LayerSpread:
+    """The values of a layer's tensor over the calibration samples, in float and simulated.
+
+    Args:
+        model: of :func:`build_model`.
+        tensor: that the layer writes: ``choice.tensor`` or ``error.tensor`` of a row of layers.
+        bins: of its histograms.
+
+    Returns:
+        Histograms on one axis, observed range, scale and zero point, shares that are clipped, the
+        reach of each channel.
+
+    Raises:
+        UsageError: the build is not quantized, or has no such tensor.
+    """
+    from engine.accuracy.histograms import tensor_histograms
+    from engine.pipeline.layers import quantized_of
+
+    pipeline = model._pipeline
+    return tensor_histograms(quantized_of(pipeline), pipeline.feeds, tensor, bins)
 
 
 def pipeline_of(

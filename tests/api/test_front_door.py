@@ -40,9 +40,11 @@ HEAVY = [  # for scripts
     "dump_recipe",
     "estimate",
     "layer_table",
+    "layer_values",
     "load_recipe",
     "quantize_model",
     "simulate_model",
+    "ways_to_rate",
 ]
 
 

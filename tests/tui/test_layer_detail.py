@@ -135,9 +135,6 @@ async def test_the_detail_asks_once_and_draws_what_it_gets() -> None:
         rest = pane._rest
         pane.show_layer(figures, record, read=True)
         assert pane._rest is rest, "it is not asked for again"
-        pane.take(replace(spread, quant=TensorRange("float16", (1.0,), (0,), None, None, None)))
-        await pilot.pause()
-        assert "float16, no scale" in " ".join(pane.text().split())
         pane.forget()
         pane.failed("t_out", ValueError("no such layer"))
         await pilot.pause()

@@ -11,18 +11,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
-from engine import sanitize, sqnr_rank, sqnr_text
-from engine.wire.formats import (
-    ADDED_BYTES,
-    ADDED_MS,
-    COSINE,
-    DECIBEL,
-    FIGURE,
-    MILLISECONDS,
-    PERCENT,
-)
+from engine import error_causes, layer_facts, sanitize, span_text, value_facts
 from engine.wire.model import LayerSpread
-from engine.wire.table import LOW_DB
 from rknntui.keys.actions import key_text
 from rknntui.widgets.charts import Histogram, HistogramChart, bars
 from rknntui.widgets.line_list import TextRows
@@ -38,30 +28,6 @@ if TYPE_CHECKING:
 
 REST_SECONDS = 0.4
 """So long the cursor rests on a layer before its values are read."""
-_INHERITED = 0.5
-"""Share of its error below which a layer has most of it from the layers before."""
-_NARROW = 0.1
-"""Share of the widest channel's reach below which a channel uses little of the range."""
-_MUCH_CLIPPED = 0.001
-
-
-def decibel_text(value: float | None) -> str:
-    """An SQNR; a low one has a mark, so that it is seen without colours."""
-    return f"{'!' if sqnr_rank(value) < LOW_DB else ''}{sqnr_text(value)}"
-
-
-def reasons(row: LayerFigures | None, spread: LayerSpread) -> Iterator[str]:
-    """Why the error of a layer is as large as it is; nothing where nothing stands out."""
-    error = None if row is None else row.error
-    if error is not None and error.added_share is not None and error.added_share < _INHERITED:
-        share = PERCENT.text(1 - error.added_share)
-        yield f"{share} % of its error comes from the layers before"
-    if (spread.clipped or 0.0) > _MUCH_CLIPPED:
-        yield f"{PERCENT.show(spread.clipped)} % of its values are clipped"
-    widest = max(spread.channels, default=0.0)
-    if narrow := sum(reach < _NARROW * widest for reach in spread.channels):
-        many = f"{narrow} of {len(spread.channels)} channels"
-        yield f"{many} use less than {PERCENT.text(_NARROW)} % of the range"
 
 
 def layer_lines(
@@ -95,7 +61,7 @@ def layer_lines(
         lines.extend([(part, style)] for part in wrap(text, width))
 
     if isinstance(spread, LayerSpread):
-        if why := ", ".join(reasons(row, spread)):
+        if why := ", ".join(error_causes(row, spread)):
             say(f"! {why}", "warn")
         if len(spread.channels) > 1:
             lines.append(_channels_line(spread.channels, width))
@@ -103,7 +69,7 @@ def layer_lines(
     if isinstance(spread, str):
         say(f"✗ {sanitize(spread)}", "bad")
     elif spread is not None:
-        say(" · ".join(_measured(spread)))
+        say(" · ".join(value_facts(spread)))
     return lines
 
 
@@ -115,66 +81,15 @@ def _channels_line(channels: tuple[float, ...], width: int) -> Line:
     return [(title, "dim"), (bars(groups, 1, max(groups))[0], "accent")]
 
 
-def _span(low: float, high: float) -> str:
-    return f"{FIGURE.text(low)} to {FIGURE.text(high)}"
-
-
 def _known(row: LayerFigures, record: Mapping[str, Any]) -> Iterator[str]:
-    """What a layer costs, may be, what became of its range, and what its error does."""
+    """What is known of it beside its columns, with what the recipe asks for."""
     if row.proposed is not None and row.proposed.together:
         others = name_text(", ".join(row.proposed.together))
         yield f"{key_text('layers.lift')} promotes it with {others}: alone it gains less"
-    if (choice := row.choice) is not None:
-        if choice.time_ms is not None:
-            text = f"est. {MILLISECONDS.text(choice.time_ms)} ms on {choice.target}"
-            promoted = record.get("promote_ms")
-            if promoted is not None and choice.promote_bytes is not None:
-                text += f", promoted {ADDED_MS.text(promoted)} ms"
-                text += f", {ADDED_BYTES.text(choice.promote_bytes)}"
-            yield text
-        yield f"can be {', '.join(choice.choices)}"
-        if choice.observed_minimum is not None and choice.observed_maximum is not None:
-            yield f"observed range {_span(choice.observed_minimum, choice.observed_maximum)}"
-        built = record.get("built_range")
-        if built is not None and None not in built:
-            yield f"● range requested; the build has {_span(*built)}"
-    if (error := row.error) is None:
-        return
-    figures = (error.isolated, error.added_share, error.output_impact, row.rounding)
-    if all(figure is None for figure in figures):
-        yield "fused into the next layer"
-    if error.isolated is not None:
-        yield f"isolated {decibel_text(error.isolated_sqnr)}"
-    if error.added_share is not None:
-        yield f"{PERCENT.text(error.added_share)} % of the error is introduced here"
-    if error.output_impact is not None:
-        yield f"output impact {PERCENT.text(error.output_impact)} %"
-    if (moved := row.rounding) is not None:
-        text = f"other roundings move {PERCENT.text(moved.moved)} % of its values"
-        text += f", {decibel_text(moved.rounding_db)}"
-        grown = moved.amplified_db or 0.0
-        text += f", {DECIBEL.text(grown)} dB more than its inputs" if grown > 0 else ""
-        yield text if moved.moved else "other roundings do not move it"
-
-
-def _measured(layer: LayerSpread) -> Iterator[str]:
-    """What its values are over the samples, in float and simulated."""
-    cosine = "" if layer.cosine is None else f", cosine {COSINE.text(layer.cosine)}"
-    yield f"over {layer.samples} samples: SQNR {sqnr_text(layer.sqnr_db)}{cosine} (simulated)"
-    low, high = layer.range
-    if low is not None and high is not None:
-        yield f"float values {_span(low, high)}"
-    if layer.quant is not None:
-        text, scale = layer.quant.dtype, layer.quant.scale
-        if text.startswith("float"):
-            text += ", no scale"
-        elif len(scale) == 1 and scale[0] is not None:
-            text += f", scale {FIGURE.text(scale[0])}, zero point {layer.quant.zero_point[0]}"
-        yield text
-    if layer.reach is not None:
-        yield f"integer range {_span(*layer.reach)}"
-    if (share := layer.clipped) is not None:
-        yield f"{PERCENT.text(share)} % of them clipped" if share else "no clipping"
+    built = record.get("built_range")
+    if built is not None and None not in built:
+        yield f"● range requested; the build has {span_text(*built)}"
+    yield from layer_facts(row)
 
 
 class LayerDetail(Vertical):

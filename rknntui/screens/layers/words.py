@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine import gain_text, sanitize, sqnr_rank, sqnr_text
+from engine import gain_text, marked_sqnr, sanitize, sqnr_rank, sqnr_text
 from engine.wire.formats import CHANGE, MILLISECONDS
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.screens.layers.detail import decibel_text
 from rknntui.session.promotion import base_dtype
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.strips import cells
@@ -103,17 +102,17 @@ def output_lines(
     over = "" if effect is None else samples_text(effect.samples)
     room = max(8, min(40, max((len(o.name) for o in outputs), default=8)))
     for output in outputs[:_SHOWN_OUTPUTS]:
-        name, built = sanitize(output.name, 200), decibel_text(output.sqnr_db)
+        name, built = sanitize(output.name, 200), marked_sqnr(output.sqnr_db)
         name = name if len(name) <= room else f"…{name[1 - room :]}"
         line: Line = [(f"{name:<{room}} ", ""), (f"{built:>10}", "")]
         if (seen := changed.get(output.name)) is not None:
-            before = decibel_text(seen.before_db)
+            before = marked_sqnr(seen.before_db)
             gain = _gain(seen.before_db, seen.sqnr_db)
             style = "good" if gain > 0 else "bad" if gain < 0 else "dim"
             line += [
                 (f" · {over} {before}" if before != built else "", "dim"),  # of other samples
                 (" → ", "dim"),
-                (decibel_text(seen.sqnr_db), "head"),
+                (marked_sqnr(seen.sqnr_db), "head"),
                 (f"  {gain_text(gain, unit=False)}", style),
             ]
             if seen.rounding is not None and seen.rounding_before is not None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from textual.binding import Binding
 from textual.message import Message
 
-from engine import sanitize
-from engine.wire.formats import DECIBEL, MILLISECONDS
+from engine import layer_figures, sanitize
+from engine.wire.formats import MILLISECONDS
 from engine.wire.layers import LAYERS, LayerFigures
 from rknntui.arguments import source_options
 from rknntui.widgets.line_list import TextRows
@@ -128,20 +128,11 @@ Note = tuple[str, str]
 
 def layer_words(row: LayerFigures, count: int, asked: Mapping[str, str]) -> list[str]:
     """What is known of a layer, each figure with what it is."""
-    parts = [f"layer {row.number} of {count}"]
     dtype = row.first("dtype") or ""
     if row.id in asked:
         dtype = f"● {asked[row.id]} asked" + (f", built {dtype}" if dtype else "")
-    parts += [dtype] if dtype else []
-    sqnr = LAYERS.column("sqnr").of(row)
-    if sqnr is not None:
-        parts.append(f"SQNR {DECIBEL.text(sqnr)} dB simulated")
-    if row.proposed is not None:
-        parts.append(f"gain {LAYERS.column('gain_db').show(row)} dB simulated")
-    if (time := row.milliseconds) is not None:
-        label = row.label if row.measured is not None else "estimated"
-        parts.append(f"{MILLISECONDS.text(time)} ms {label}")
-    return [*parts, *([row.placement] if row.placement else [])]
+    figures = (f"layer {row.number} of {count}", dtype, *layer_figures(row))
+    return [figure for figure in figures if figure]
 
 
 # The drawing.
@@ -201,9 +192,9 @@ class Neighbours(TextRows):
         rows = [neighbour("├─" if n else "╭─", at) for n, at in enumerate(self._reads)]
         rows = rows or [plain(" ╷  reads inputs of the model or constants")]
         rows += [(line, -1) for line in _box(tree, node, said, width)]
-        below = (*self._readers, *ends)
-        for left, end in zip(range(len(below) - 1, -1, -1), below, strict=True):
-            sign = "├▶" if left else "╰▶"
+        below: tuple[int | str, ...] = (*self._readers, *ends)
+        signs = ["├▶"] * (len(below) - 1) + ["╰▶"]
+        for sign, end in zip(signs, below, strict=False):
             rows.append(plain(f" {sign} {end}") if isinstance(end, str) else neighbour(sign, end))
         rows += [] if below else [plain(" ╵  no node reads it")]
         self._at = [at for _, at in rows]
