@@ -237,6 +237,17 @@ class LayerRow(Promotable):
     time_ms: float | None = None
     target: str = ""
 
+    @property
+    def base(self) -> str:
+        """The dtype that it has where nothing is asked for it: the first of its choices."""
+        return self.choices[0]
+
+    @property
+    def lift(self) -> str:
+        """What a promotion makes it: float16, else int16, else float32; empty where it can be none."""
+        better = () if self.base.startswith("float") else ("float16", "int16", "float32")
+        return next((dtype for dtype in better if dtype in self.choices[1:]), "")
+
 
 # fmt: on
 @record

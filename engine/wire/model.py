@@ -152,6 +152,23 @@ class Histogram:
     high: float
     counts: tuple[int, ...]
 
+    def over(self, low: float, high: float, bins: int) -> tuple[float, ...]:
+        """The counts over other bins from ``low`` to ``high``; a count is shared by overlap."""
+        out = [0.0] * bins
+        if high <= low:
+            out[bins // 2] = float(sum(self.counts))
+            return tuple(out)
+        width = (high - low) / bins
+        step = (self.high - self.low) / max(1, len(self.counts))
+        for index, count in enumerate(self.counts):
+            left = self.low + index * step
+            ends = (min(bins - 1, max(0, int((end - low) / width))) for end in (left, left + step))
+            first, last = ends
+            for at in range(first, last + 1):
+                shared = min(left + step, low + (at + 1) * width) - max(left, low + at * width)
+                out[at] += count * max(0.0, shared / step if step > 0 else 1.0)
+        return tuple(out)
+
 
 @record
 class Channels:

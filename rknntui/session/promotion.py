@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 LAYERS = "quantized_layers"
 RANGES = "quantized_ranges"
 
-_LIFTED = ("float16", "int16", "float32")
-"""What a toggle lifts a layer to, the first that it can have."""
-
 Layers = dict[str, str]
 Ranges = dict[str, list[float]]
 T = TypeVar("T")
@@ -50,11 +47,6 @@ def with_integers(layers: Layers, ranges: Ranges) -> Ranges:
     return {n: pair for n, pair in ranges.items() if not layers.get(n, "").startswith("float")}
 
 
-def base_dtype(row: LayerRow) -> str:
-    """The dtype that a layer has where nothing is asked for it: the first of its choices."""
-    return row.choices[0]
-
-
 def with_dtype(layers: Layers, rows: Iterable[LayerRow], dtype: str) -> Layers:
     """The layers with another dtype for those of ``rows`` that can have it; others stay.
 
@@ -65,33 +57,22 @@ def with_dtype(layers: Layers, rows: Iterable[LayerRow], dtype: str) -> Layers:
     """
     after = dict(layers)
     for row in rows:
-        if dtype == base_dtype(row):
+        if dtype == row.base:
             after.pop(row.id, None)
         elif dtype in row.choices:
             after[row.id] = dtype
     return after
 
 
-def toggled(layers: Layers, rows: Iterable[LayerRow]) -> Layers:
+def toggled(layers: Layers, rows: Sequence[LayerRow]) -> Layers:
     """The layers with those of ``rows`` lifted; where all of them are lifted, back to their base.
 
     What a layer can be lifted to is its own: float16, else int16, else float32.
     """
-    liftable = [row for row in rows if _lift(row)]
-    names = {row.id for row in liftable}
+    names = {row.id for row in rows if row.lift}
     if names <= layers.keys():
         return {name: dtype for name, dtype in layers.items() if name not in names}
-    after = dict(layers)
-    for row in liftable:
-        after.setdefault(row.id, _lift(row))
-    return after
-
-
-def _lift(row: LayerRow) -> str:
-    base = base_dtype(row)
-    if base.startswith("float"):
-        return ""
-    return next((d for d in _LIFTED if d in row.choices and d != base), "")
+    return layers | {row.id: row.lift for row in rows if row.id in names - layers.keys()}
 
 
 def parse_range(text: str) -> list[float] | None:
@@ -176,7 +157,7 @@ class LayerEdits:
         if not chosen:
             return "it is no layer that can have another dtype."
         if after == now:
-            return f"it is {base_dtype(chosen[0])} and has no better dtype here."
+            return f"it is {chosen[0].base} and has no better dtype here."
         self.ask_for(after)
         return ""
 

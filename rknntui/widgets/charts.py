@@ -12,6 +12,8 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from engine.wire.formats import FIGURE
+from engine.wire.model import Histogram as Counts
+from engine.wire.record import record
 from rknntui.widgets.strips import Line, Painted, fit
 
 
@@ -145,33 +147,12 @@ def _widened(line: str, step: int) -> str:
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """Counts of equal bins from ``low`` to ``high``."""
+@record
+class Histogram(Counts):
+    """Counts of equal bins, with their title."""
 
-    title: str
-    low: float
-    high: float
-    counts: tuple[int, ...]
+    title: str = ""
     style: str = "accent"
-
-
-def rebinned(histogram: Histogram, low: float, high: float, bins: int) -> tuple[float, ...]:
-    """The histogram over other bins from ``low`` to ``high``; a count is shared by overlap."""
-    out = [0.0] * bins
-    if high <= low:
-        out[bins // 2] = float(sum(histogram.counts))
-        return tuple(out)
-    width = (high - low) / bins
-    step = (histogram.high - histogram.low) / max(1, len(histogram.counts))
-    for index, count in enumerate(histogram.counts):
-        left = histogram.low + index * step
-        ends = (min(bins - 1, max(0, int((end - low) / width))) for end in (left, left + step))
-        first, last = ends
-        for at in range(first, last + 1):
-            shared = min(left + step, low + (at + 1) * width) - max(left, low + at * width)
-            out[at] += count * max(0.0, shared / step if step > 0 else 1.0)
-    return tuple(out)
 
 
 def bars(values: Sequence[float], height: int, top: float) -> list[str]:
@@ -236,7 +217,7 @@ def histogram_lines(
     rows = max(1, (height - 2) // len(histograms) - 1)
     lines: list[Line] = []
     for histogram in histograms:
-        values = [v**0.5 for v in rebinned(histogram, low, high, room)]
+        values = [v**0.5 for v in histogram.over(low, high, room)]
         lines.append([(f" {histogram.title}", "head")])
         drawn = bars(values, rows, max(values, default=0.0))
         lines += [[(" ", ""), (text, histogram.style)] for text in drawn]

@@ -15,7 +15,7 @@ from rknntui.links import GoToLayer
 from rknntui.screens.bench.words import compared_lines
 from rknntui.screens.layers.curve import network_series
 from rknntui.screens.layers.detail import LayerDetail
-from rknntui.widgets.charts import CurveChart, Histogram, bars, rebinned
+from rknntui.widgets.charts import CurveChart, bars
 from tests.tui.board_answers import comparison
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import press_text, write_recipe
@@ -151,16 +151,6 @@ def test_a_curve_marks_the_layer_under_the_cursor() -> None:
     assert lines[0].strip() == "SQNR dB, cumulative (simulated) · 20.00 to 23.00 · here 22.00"
     assert lines[-1].index("▲") == 1 + 2 * 6
     assert not any("isolated" in line for line in lines), "nothing is known of it"
-
-
-def test_a_histogram_keeps_its_counts_over_other_bins() -> None:
-    histogram = Histogram("h", -1.0, 3.0, (4, 0, 8, 4))
-    spread = rebinned(histogram, -2.0, 6.0, 64)
-    assert sum(spread) == pytest.approx(16)
-    assert spread[8:16] == pytest.approx((0.5,) * 8)
-    assert spread[16:24] == pytest.approx((0.0,) * 8)
-    single = rebinned(Histogram("h", 1.0, 1.0, (5,)), 0.0, 2.0, 4)
-    assert sum(single) == 5
 
 
 def test_bars_show_a_trace_of_everything_above_zero() -> None:

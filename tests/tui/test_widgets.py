@@ -185,7 +185,7 @@ async def test_a_node_of_many_names_is_grouped_by_its_first() -> None:
 
 
 def test_a_histogram_shows_every_bin_that_is_not_empty() -> None:
-    one = Histogram("values", -1.0, 1.0, (1000, 0, 1, 500))
+    one = Histogram(-1.0, 1.0, (1000, 0, 1, 500), "values")
     lines = ["".join(text for text, _ in line) for line in histogram_lines((one,), 42, 6)]
     assert [text[1] for text in lines] == ["v", "█", "█", "█", "─", "-"]
     bottom = lines[3][1:]

@@ -25,6 +25,7 @@ from engine.wire.layers import (
     layer_rows,
     layers_of,
 )
+from engine.wire.model import Histogram
 from engine.wire.record import record
 from engine.wire.table import (
     ADDED,
@@ -181,3 +182,13 @@ def test_kernels_and_checks_are_layers_too() -> None:
         "name": "a", "op": "Conv", "placement": "CPU", "reason": "too large", "remedy": "cut it",
         "chips": "rk3588",
     }  # fmt: skip
+
+
+def test_a_histogram_keeps_its_counts_over_other_bins() -> None:
+    spread = Histogram(-1.0, 3.0, (4, 0, 8, 4)).over(-2.0, 6.0, 64)
+    assert sum(spread) == pytest.approx(16)
+    assert spread[8:16] == pytest.approx((0.5,) * 8)
+    assert spread[16:24] == pytest.approx((0.0,) * 8)
+    assert sum(Histogram(1.0, 1.0, (5,)).over(0.0, 2.0, 4)) == 5
+    assert Histogram(1.0, 1.0, (5,)).over(1.0, 1.0, 4) == (0, 0, 5, 0)
+    assert Histogram(0.0, 1.0, ()).over(0.0, 1.0, 2) == (0, 0)

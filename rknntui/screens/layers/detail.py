@@ -181,8 +181,8 @@ class LayerDetail(Vertical):
             self.chart.show((), said=waits)
             return
         low, high = known.low, known.high
-        golden = Histogram("reference (float)", low, high, known.golden, "good")
-        simulated = Histogram("simulated", low, high, known.simulated, "accent")
+        golden = Histogram(low, high, known.golden, "reference (float)", "good")
+        simulated = Histogram(low, high, known.simulated, "simulated")
         self.chart.show((golden, simulated), known.reach)
 
     def text(self) -> str:

@@ -15,7 +15,6 @@ from rknntui.screens.layers.words import samples_text
 from rknntui.session.promotion import (
     LAYERS,
     RANGES,
-    base_dtype,
     layers_of,
     parse_range,
     ranges_of,
@@ -167,7 +166,7 @@ FORM = Form("Layer", (LayerChoice,))
 def ask_choice(app: App[None], edits: LayerEdits, rows: Sequence[LayerRow]) -> None:
     """Ask for the dtype of these layers, and for the range of a single one."""
     dtypes = [d for d in rows[0].choices if all(d in row.choices for row in rows)]
-    base = base_dtype(rows[0])
+    base = rows[0].base
     if base not in dtypes:
         dtypes.insert(0, base)
     one = rows[0] if len(rows) == 1 else None

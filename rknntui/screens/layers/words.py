@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from engine import gain_text, marked_sqnr, sanitize, sqnr_rank, sqnr_text
 from engine.wire.formats import CHANGE, MILLISECONDS
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.session.promotion import base_dtype
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.strips import cells
 
@@ -55,7 +54,7 @@ def edit_values(edits: LayerEdits, effect: LiveEffect) -> Callable[[LayerFigures
         asked = layers.get(name)
         low, high = ranges.get(name, (row.minimum, row.maximum))
         return {
-            "wanted": f"● {asked}" if asked else f"  {base_dtype(row)}",
+            "wanted": f"● {asked}" if asked else f"  {row.base}",
             "built": _built(row, asked, built.get(name), got.get(name)),
             "minimum": low,
             "maximum": high,

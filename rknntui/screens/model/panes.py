@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from textual import on
@@ -21,7 +21,6 @@ from rknntui.model_facts import fact_rows, port_text, quant_text
 from rknntui.widgets.charts import Histogram, histogram_lines
 from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.strips import Line, fit
-from rknntui.widgets.table import Table
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
@@ -133,33 +132,28 @@ class SourceLoad:
 # What the workspace Model says while nothing is open.
 
 
+_KEYS = {
+    "app.open": "open a model, a recipe or an .rknn",
+    "app.command-palette": "all actions",
+    "app.help": "keys of this screen",
+}
+
+
 def empty_lines() -> list[Line]:
     """What the detail pane says while nothing is open."""
-    return [
-        [("No model is open.", "head")],
-        [],
-        [(f" {key_text('app.open')} ", "key"), (" open a model, a recipe or an .rknn", "")],
-        [(f" {key_text('app.command-palette')} ", "key"), (" all actions", "")],
-        [(f" {key_text('app.help')} ", "key"), (" keys of this screen", "")],
+    keys: list[Line] = [
+        [(f" {key_text(key)} ", "key"), (f" {text}", "")] for key, text in _KEYS.items()
     ]
+    return [[("No model is open.", "head")], [], *keys]
 
 
-# The nodes of a graph as a table.
+NODES = GRAPH_NODES.pick("number", "op", "name", "shape", "dtype").columns
+"""Columns of the nodes of a graph as a table."""
 
-_SHOWN = GRAPH_NODES.pick("number", "op", "name", "shape", "dtype")
 
-
-class NodeTable(Table):
-    """Rows are (position, operator, name, shape of the first output, its dtype)."""
-
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(_SHOWN.columns, id=id)
-
-    def set_nodes(self, nodes: Iterable[NodeRow]) -> None:
-        """Show the nodes of a graph."""
-        self.set_rows(
-            [(i, *(column.of(n) for column in _SHOWN.columns[1:])) for i, n in enumerate(nodes)]
-        )
+def node_rows(nodes: Iterable[NodeRow]) -> list[tuple[Any, ...]]:
+    """The rows of that table: position, operator, name, shape of the first output, its dtype."""
+    return [(at, *(column.of(node) for column in NODES[1:])) for at, node in enumerate(nodes)]
 
 
 # What the detail pane says: lines of text from what the worker answers.
@@ -370,8 +364,8 @@ def tensor_lines(data: TensorStatistics, width: int) -> list[Line]:
         *_wrapped("", "", f"Weights {data.name}", "head", width),
         *_pair("shape", f"{shape_text(data.shape)} {data.dtype}", width),
         *_pair("values", f"{data.count:,}, {data.zeros:,} of them 0", width),
-        *_pair("range", f"{_number(data.minimum)} .. {_number(data.maximum)}", width),
-        *_pair("mean, std", f"{_number(data.mean)}, {_number(data.std)}", width),
+        *_pair("range", f"{FIGURE.show(data.minimum)} .. {FIGURE.show(data.maximum)}", width),
+        *_pair("mean, std", f"{FIGURE.show(data.mean)}, {FIGURE.show(data.std)}", width),
     ]
     if not data.finite:
         lines.append([("✗ ", "bad"), ("contains values that are not finite", "")])
@@ -381,13 +375,9 @@ def tensor_lines(data: TensorStatistics, width: int) -> list[Line]:
         ranges = f", ranges {FIGURE.text(min(spans))} .. {FIGURE.text(max(spans))}" if spans else ""
         lines += _pair("channels", f"{len(channels.minimum)}{ranges}", width)
     if (bins := data.histogram) and bins.counts:
-        values = Histogram("values", bins.low, bins.high, bins.counts)
+        values = Histogram(bins.low, bins.high, bins.counts, "values")
         lines += histogram_lines((values,), width, 7)
     return lines
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else FIGURE.text(value)
 
 
 class DetailPane(SidePane):

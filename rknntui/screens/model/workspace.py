@@ -13,13 +13,14 @@ from engine import sanitize
 from rknntui.keys.actions import key_text
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.model.panes import DetailPane, NodeTable, SourceLoad
+from rknntui.screens.model.panes import NODES, DetailPane, SourceLoad, node_rows
 from rknntui.screens.model.walk import SHOWN, Neighbours, NodeLayers, graph_of, layer_words
 from rknntui.session.promotion import LayerEdits
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import SearchLine
+from rknntui.widgets.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,7 +90,7 @@ class ModelWorkspace(Workspace):
     def compose(self) -> ComposeResult:
         with Horizontal():
             with Vertical(id="graph"):
-                yield NodeTable(id="nodes")
+                yield Table(NODES, id="nodes")
                 yield GraphTree(id="tree")
                 yield SearchLine("search: words of name, operator, tensor, shape")
             yield Divider("model-divider")
@@ -110,7 +111,7 @@ class ModelWorkspace(Workspace):
     neighbours = getters.query_one(Neighbours)
     """The node under the cursor between its neighbours."""
 
-    table = getters.query_one(NodeTable)
+    table = getters.query_one(Table)
     """The nodes as a table."""
 
     # -- the session -------------------------------------------------------------------------------
@@ -144,10 +145,6 @@ class ModelWorkspace(Workspace):
         self.refresh_bindings()
         if self.shown:
             self._refresh_graph()
-
-    def on_keys_changed(self) -> None:
-        """Name the keys as the user has them."""
-        self.detail.rewrap()
 
     def on_recipe_changed(self, message: RecipeChanged) -> None:
         """The graph may be another one, or other layers be promoted."""
@@ -192,7 +189,7 @@ class ModelWorkspace(Workspace):
         self.graph.set_graph(f"{what} · {len(view.nodes):,} nodes", view, opened)
         words = self.session.layers.filter
         self._found = self.graph.matches(words) if words else []
-        self.table.set_nodes(view.nodes if self.table.display else ())
+        self.table.set_rows(node_rows(view.nodes if self.table.display else ()))
         self._show_model()
         self._go_to_wanted()
         self.refresh_bindings()
@@ -454,7 +451,7 @@ class ModelWorkspace(Workspace):
         self.graph.display = not table.display
         self.set_class(table.display, "-table")
         if table.display:
-            table.set_nodes(self.graph.nodes)
+            table.set_rows(node_rows(self.graph.nodes))
         # at once: a key that follows may lead to another workspace, with its own focus
         self.screen.set_focus(table if table.display else self.graph)
 
@@ -476,7 +473,7 @@ class ModelWorkspace(Workspace):
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""
         if not self.table.display:
-            self.table.set_nodes(self.graph.nodes)
+            self.table.set_rows(node_rows(self.graph.nodes))
         self.workbench.output.save("Write the nodes as CSV", "nodes.csv", self.table.to_csv())
 
     def copy_text(self) -> str:
