@@ -244,7 +244,7 @@ class LayerRow(Promotable):
 
     @property
     def lift(self) -> str:
-        """What a promotion makes it: float16, else int16, else float32; empty where it can be none."""
+        """What a promotion makes it: float16, else int16, else float32; empty for none."""
         better = () if self.base.startswith("float") else ("float16", "int16", "float32")
         return next((dtype for dtype in better if dtype in self.choices[1:]), "")
 
