@@ -280,6 +280,8 @@ LARGEST = Table("largest", "One of the largest values of an output.", (
     Column("index", format=NUMBER, help="Its place in the flat output.", width=7),
     Column("value", "value at it", FIGURE, "The value.", width=10),
     Column("float", "in float", FIGURE, "The float graph's value there.", None, from_width=1),
+    Column("simulated", format=FIGURE, help="The simulator's value there, of a run on a board.",
+           value=None, from_width=1),
     Column("bar", name="bar of value", value=None, only="screen", width=4, grow=1, style=accent),
 ))
 

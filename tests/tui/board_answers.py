@@ -10,7 +10,7 @@ import pytest
 
 from engine.base.errors import EngineError
 from engine.wire.board import Ran
-from engine.wire.build import SimulatedOutput, TopValue
+from engine.wire.build import BesideFloat, SimulatedOutput, TopValue
 from engine.wire.codec import encode
 from engine.wire.compare import ComparedLayer, Comparison, Difference
 from engine.wire.devices import Device, LayerTime, Listing
@@ -48,7 +48,10 @@ def ran(times: tuple[float | None, ...] = (40.0, 120.0, 8.5), **more: Any) -> Ra
         traffic=10,
     )
     top = (TopValue(3, 4.5), TopValue(1, 0.25))
-    output = SimulatedOutput("logits", (1, 10), "float32", "emulated", top, -1.0, 4.5, 0.5, 0)
+    beside = BesideFloat(31.25, 0.99, 0.25, (TopValue(3, 4.75),), (4.75, 0.5))
+    output = SimulatedOutput(
+        "logits", (1, 10), "float32", "emulated", top, -1.0, 4.5, 0.5, 0, beside
+    )
     told: dict[str, Any] = {
         "label": "emulated",
         "device": BOARD,

@@ -68,7 +68,11 @@ async def test_a_run_on_a_board_stands_beside_the_simulator(
         await pilot.press("r")
         await until(pilot, lambda: "Outputs (simulated)" in screen_text(app), "the simulator")
         workspace.results.bar.choose("Board")
-        await until(pilot, lambda: "in the simulator" in screen_text(app), "the comparison")
+        said = lambda: " ".join(workspace.results.told.text().split())  # noqa: E731
+        await until(pilot, lambda: "31.25 dB from float (emulated), simulated" in said(), "both")
+        assert "The largest value is at 3: 4.5; in float at 3: 4.75; in the simulator" in said()
+        top = workspace.results.query_one("#top").records[0]
+        assert (top["value"], top["float"], type(top["simulated"])) == (4.5, 4.75, float)
         app.session.choose_compiled("/tmp/digits-rk3588.rknn")
         await until(pilot, lambda: "changed since" in screen_text(app), "another file")
         await pilot.press("r")
@@ -132,7 +136,7 @@ async def test_the_copied_command_is_one_that_the_command_line_takes() -> None:
     session.boards.choose(BOARD)
     for compiled in (None, "compiled.rknn"):
         session.choose_compiled(compiled)
-        words = Subject(session, "Board").command_line({"x": "a b.npy"})
+        words = Subject(session, "Board").command_line({"x": "a b.npy"}, "")
         assert words[:2] == ["rknntui", "run"]
         command = cli.get_command(click.Context(cli), "run")
         assert command is not None
@@ -144,4 +148,4 @@ async def test_the_copied_command_is_one_that_the_command_line_takes() -> None:
             assert Path(model).absolute() == Path(compiled).absolute()
     session.choose_compiled(None)
     session.set_value("target_platform", "rk3588")
-    assert Subject(session, "Board").command_line({}) == []
+    assert Subject(session, "Board").command_line({}, "") == []

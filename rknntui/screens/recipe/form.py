@@ -36,6 +36,7 @@ _FIRST = (
 _NAME_WIDTH = 24
 _NOTE_WIDTH = 11
 _CHECK_SECONDS = 0.25
+_MARKS = {"problem": ("✗", "bad"), "checking": ("…", "dim"), "changed": ("●", "accent")}
 
 
 class FormRows(Rows):
@@ -123,14 +124,11 @@ class FormRows(Rows):
             return [(f" {row}", "head")]
         session, here = self.place.session, index == self.cursor
         recipe, name = session.recipe, row.name
-        bad, given = name in session.all_problems, name in recipe
-        mark, style, note = " ", "", "set" if given else ""
-        if bad:
-            mark, style, note = "✗", "bad", "problem"
-        elif name in session.checking:
-            mark, style, note = "…", "dim", "checking"
-        elif recipe.get(name) != session.history.saved.get(name):
-            mark, style, note = "●", "accent", "changed"
+        bad, checking = name in session.all_problems, name in session.checking
+        given, changed = name in recipe, recipe.get(name) != session.history.saved.get(name)
+        note = "set" if given else ""
+        note = "problem" if bad else "checking" if checking else "changed" if changed else note
+        mark, style = _MARKS.get(note, (" ", ""))
         text = value_text(row, recipe)
         if row.kind in ("bool", "choice") and here and self.has_focus:
             text = f"◂ {text or 'not set'} ▸"

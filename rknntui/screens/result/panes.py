@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,9 @@ from engine.wire.build_tables import INPUTS, LARGEST, OUTPUTS, SCORES, scores_of
 from engine.wire.codec import encode
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.base.views import Views
+from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker, start_folder
-from rknntui.screens.result.requests import SIDES
+from rknntui.screens.result.requests import SCORE, SIDES
 from rknntui.screens.result.words import beside_lines
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.findings import told
@@ -94,16 +95,15 @@ class InputsPane(RecordView):
             return
         name = str(record["name"])
 
-        def picked(path: str | None) -> None:
-            if path is not None:
-                self.files[name] = path
-                self._sample = -1
-                self.set_title("Inputs")
-                then()
+        def picked(path: str) -> None:
+            self.files[name] = path
+            self._sample = -1
+            self.set_title("Inputs")
+            then()
 
         start = start_folder(self.files.get(name) or dataset)
-        self.app.push_screen(
-            PathPicker(f"Input {sanitize(name, 40)}: an image or npy", start), picked
+        ask_user(
+            self.app, PathPicker(f"Input {sanitize(name, 40)}: an image or npy", start), picked
         )
 
     def take_sample(self, entries: Sequence[Sequence[str]], by: int) -> None:
@@ -129,7 +129,6 @@ _OUTPUTS = replace(
         for column in OUTPUTS.columns
     ),
 )
-_TOPS = (5, 10, 20, 50, 100, 1000)
 
 
 class OutputsPane(Horizontal):
@@ -145,7 +144,7 @@ class OutputsPane(Horizontal):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self._count = 0  # of values; 0: as many as there is room for
+        self._simulated: Mapping[str, SimulatedOutput] = {}
 
     def compose(self) -> ComposeResult:
         outputs = RecordTable[SimulatedOutput](
@@ -159,47 +158,41 @@ class OutputsPane(Horizontal):
     table = getters.query_one("#outputs", RecordTable)
     """The outputs of the last run."""
 
-    def take(self, outputs: Sequence[SimulatedOutput], label: str) -> None:
-        """Show the outputs of a run; ``label`` is what kind of numbers they are."""
-        title = f"Outputs ({label})" if label else "Outputs"
+    def take(
+        self,
+        outputs: Sequence[SimulatedOutput],
+        label: str,
+        simulated: Mapping[str, SimulatedOutput],
+    ) -> None:
+        """Show the outputs of a run.
+
+        Args:
+            outputs: none before one.
+            label: what kind of numbers they are.
+            simulated: name -> output of the simulator on the same sample, for a run on a board.
+        """
+        self._simulated = simulated
+        title = f"Outputs ({label})" if outputs else "Outputs"
         self.query_one("#outputs-view", RecordView).set_title(title)
         self.table.set_records(outputs, keep="name")
         self.show_top()
 
     @on(Rows.Highlighted, "#outputs")
     def show_top(self) -> None:
-        """Show the largest values of the output under the cursor."""
-        output, table = self.table.record, self.query_one("#top", RecordTable)
-        if output is None:
-            self.query_one("#top-view", RecordView).set_title("Largest values")
-            table.set_records([])
-            return
-        odd = f" ({not_finite(output.not_finite)})" if output.not_finite else ""
-        count = self._shown
-        title = f"Top {count} of {sanitize(output.name, 40)}{odd}"
-        self.query_one("#top-view", RecordView).set_title(title)
-        table.set_records(_largest(output, count))
-
-    @property
-    def _shown(self) -> int:
-        room = self.size.height - 3
-        return self._count or max((count for count in _TOPS if count <= room), default=_TOPS[0])
-
-    def step(self, by: int) -> None:
-        """Show more values, or fewer."""
-        at = _TOPS.index(self._shown) + by
-        self._count = _TOPS[max(0, min(at, len(_TOPS) - 1))]
-        self.show_top()
-
-    def on_resize(self) -> None:
-        """There is room for more values, or fewer."""
-        self.show_top()
+        """Show the largest values of the output under the cursor, beside float and simulated."""
+        view, output = self.query_one("#top-view", RecordView), self.table.record
+        of = "" if output is None else f" of {sanitize(output.name, 40)}"
+        odd = f" ({not_finite(output.not_finite)})" if output and output.not_finite else ""
+        view.set_title(f"Largest values{of}{odd}")
+        own = None if output is None else self._simulated.get(output.name)
+        view.table.set_records([] if output is None else _largest(output, own))
 
 
-def _largest(output: SimulatedOutput, count: int) -> list[Record]:
-    """The largest values beside those in float, with a bar between the smallest and largest."""
-    values = output.top[:count]
+def _largest(output: SimulatedOutput, own: SimulatedOutput | None) -> list[Record]:
+    """The largest values beside float and the simulator's, with a bar between the extremes."""
+    values = output.top
     floats = output.beside.at if output.beside is not None else (None,) * len(values)
+    simulated = {} if own is None else {one.index: one.value for one in own.top}
     low = min([*(one.value for one in values), 0.0])
     span = max([*(one.value for one in values), 0.0]) - low
     return [
@@ -207,6 +200,7 @@ def _largest(output: SimulatedOutput, count: int) -> list[Record]:
             one,
             rank=rank,
             float=there,
+            simulated=simulated.get(one.index),
             bar=bar((one.value - low) / span, _VALUE_BAR) if span > 0 else "",
         )
         for rank, (one, there) in enumerate(zip(values, floats, strict=False), 1)
@@ -224,31 +218,18 @@ _NO_SCORE = (
 
 
 class ScorePane(RecordView):
-    """The figures of the last evaluation.
-
-    Attributes:
-        labels: the labelled samples that were chosen; empty where none were.
-        result: None before one.
-    """
+    """The figures of the last evaluation."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         table = RecordTable(SCORES, id="scores", what="scores", empty=with_keys(_NO_SCORE))
         super().__init__("Scores (simulated)", table, id=id)
-        self.labels = ""
-        self.result: Evaluated | None = None
 
-    def clear(self) -> None:
-        """Forget the figures: they are of another model."""
-        self.labels, self.result = "", None
-        self.table.set_records([])
-
-    def take(self, result: Evaluated, labels: object) -> None:
+    def show(self, result: Evaluated | None) -> None:
         """Show what an evaluation found."""
-        self.result = result
-        self.labels = str(labels or "")
-        scores = scores_of(shares=result.agreement is not None)
+        scores = scores_of(shares=result is None or result.agreement is not None)
         self.table.declared = scores
-        self.table.set_records([scores.record(row) for row in result.scores])
+        rows = () if result is None else result.scores
+        self.table.set_records([scores.record(row) for row in rows])
 
 
 class Results(Views):
@@ -257,17 +238,19 @@ class Results(Views):
     Attributes:
         run: what is shown; None where there is nothing.
         simulated: the simulator's outputs of the same sample, by name.
+        scored: the last evaluation.
     """
 
     VIEWS = {
         **dict.fromkeys(SIDES, (OutputsPane, "outputs-pane")),
-        "Score": (ScorePane, "score"),
+        SCORE: (ScorePane, "score"),
     }
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.run: Simulated | Ran | None = None
-        self.simulated: dict[str, SimulatedOutput] = {}
+        self.simulated: Mapping[str, SimulatedOutput] = {}
+        self.scored: Evaluated | None = None
 
     outputs = getters.query_one(OutputsPane)
     """What came out."""
@@ -275,9 +258,15 @@ class Results(Views):
     score = getters.query_one(ScorePane)
     """The scores."""
 
+    def draw(self) -> None:
+        """Show what is known now."""
+        outputs = () if self.run is None else self.run.outputs
+        self.outputs.take(outputs, getattr(self.run, "label", "simulated"), self.simulated)
+        self.score.show(self.scored)
+
     def notes(self, width: int) -> list[Line]:
-        if self.view == "Score":
-            return told([self.score.result.note], width) if self.score.result is not None else []
+        if self.view == SCORE:
+            return told([self.scored.note], width) if self.scored is not None else []
         if self.run is None:
             return []
         lines = beside_lines(self.run.outputs, self.simulated, width)

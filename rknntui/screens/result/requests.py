@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
+from engine.wire.accuracy import EvaluateParams
 from engine.wire.board import RunParams
 from engine.wire.build import SimulateParams
 from engine.wire.codec import encode
@@ -13,7 +14,6 @@ from engine.wire.flags import words_of
 from rknntui.keys.commandline import command_with
 
 if TYPE_CHECKING:
-    from engine.wire.codec import Values
     from engine.wire.names import Arithmetic
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
 SIDES = ("Simulated", "As compiled", "Board")
 """Who computes the outputs: as the toolkit's simulator does, without the roundings that the
 vendor's compiler leaves out, and an NPU. These are views of Result."""
+SCORE = "Score"
+"""The view of the scores: labelled samples, simulated."""
 MOST_VALUES = 1000
 """So many of the largest values are asked for."""
-
-
-class _Model(TypedDict):
-    path: str | None
-    recipe: Values | None
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Subject:
 
     Attributes:
         session: has the open model, the board and its compiled file.
-        side: of :data:`SIDES`.
+        side: of :data:`SIDES`, or :data:`SCORE`.
         arithmetic: of the simulator: integer kernels, or float between roundings.
     """
 
@@ -50,7 +47,7 @@ class Subject:
         return self.side, "" if self.side == "Board" else self.arithmetic
 
     @property
-    def model(self) -> _Model:
+    def model(self) -> dict[str, Any]:
         """The file that runs, or the recipe whose build runs; both where the recipe tells which
         layers the file has.
         """
@@ -59,33 +56,17 @@ class Subject:
         compiled = self.session.compiled if self.side == "Board" else None
         return {"path": compiled or container, "recipe": recipe}
 
-    def request(
-        self,
-        inputs: tuple[str, ...],
-        *,
-        top: int = MOST_VALUES,
-        save: str | None = None,
-        force: bool = False,
-    ) -> SimulateParams | RunParams:
-        """One sample; ``save`` is a folder for its outputs."""
+    def request(self, inputs: tuple[str, ...], **more: Any) -> SimulateParams | RunParams:
+        """One sample; ``more`` are further fields that both requests have."""
+        asked: dict[str, Any] = {**self.model, "inputs": inputs, **more}
         if self.side == "Board":
-            return RunParams(
-                **self.model,
-                device=self.session.boards.chosen,
-                inputs=inputs,
-                top=top,
-                save=save,
-                force=force,
-            )
-        return SimulateParams(
-            **self.model,
-            inputs=inputs,
-            top=top,
-            save=save,
-            force=force,
-            arithmetic=self.arithmetic,
-            as_compiled=self.side == "As compiled",
-        )
+            return RunParams(**asked, device=self.session.boards.chosen)
+        compiled = self.side == "As compiled"
+        return SimulateParams(**asked, arithmetic=self.arithmetic, as_compiled=compiled)
+
+    def scoring(self, labels: str) -> EvaluateParams:
+        """The labelled samples."""
+        return EvaluateParams(dict(self.session.built or self.session.recipe), labels)
 
     def outdated(self, job: JobView) -> bool:
         """Whether the recipe, or the file or board that ran, is another one by now."""
@@ -96,16 +77,21 @@ class Subject:
                 return True
         return session.container is None and job.recipe != session.recipe
 
-    def command_line(self, files: Mapping[str, str]) -> list[str]:
+    def command_line(self, files: Mapping[str, str], labels: str) -> list[str]:
         """The command line that asks the same; empty where there is none, as of a recipe without
-        file on a board. ``files``: name of an input -> path.
+        file on a board.
+
+        Args:
+            files: name of an input -> path.
+            labels: path of the labelled samples.
         """
         session = self.session
-        inputs = tuple(files.get(value.name, "FILE") for value in session.inputs)
-        request = self.request(inputs, top=SimulateParams.top)
+        if self.side == SCORE:
+            return command_with("evaluate", session, self.scoring(labels))
+        request = self.request(tuple(files.get(value.name, "FILE") for value in session.inputs))
         if isinstance(request, SimulateParams):
             return command_with("simulate", session, request)
-        file, words = self.model["path"], words_of(RunParams, encode(request))
+        file, words = request.path, words_of(RunParams, encode(request))
         recipe = None if session.dirty or session.container is not None else session.recipe_path
         if file is None:
             return [] if recipe is None else ["rknntui", "run", recipe, *words]
