@@ -48,6 +48,7 @@ class Flag:
         whole: ``read`` makes a list of one text, ``10,13,16``; else the flag is repeated.
         otherwise: what the command line takes where it is not given.
         option: the option of the recipe that it stands for; the command line has that one's flag.
+        unit: of its number, for a form; one that its name ends in counts as that.
     """
 
     help: str
@@ -60,6 +61,7 @@ class Flag:
     whole: bool = False
     otherwise: str = ""
     option: str = ""
+    unit: str = ""
 
 
 Force = Annotated[bool, Flag(help="Overwrite files that exist.")]
@@ -176,8 +178,9 @@ class Param:
 
     @property
     def label(self) -> str:
-        """Its name in a form: the long flag, without dashes."""
-        return self.names[-1].lstrip("-").replace("-", " ")
+        """Its name in a form: the long flag without dashes, and the unit."""
+        name, unit = self.names[-1].lstrip("-").replace("-", " "), self.flag.unit
+        return f"{name.removesuffix(f' {unit}')} ({unit})" if unit else name
 
     @property
     def unset(self) -> str:

@@ -29,6 +29,7 @@ BudgetMs = Annotated[
         name="--budget-ms",
         help="Milliseconds of an inference on --target-platform at most (estimated); then what "
         "gains most for its time goes first.",
+        unit="ms",
     ),
 ]
 PromotedDtype = Annotated[
@@ -112,7 +113,10 @@ class ProposeParams(ModelTarget):
 
     budget: Annotated[
         Budget | None,
-        Flag(help="Number of layers, with moves between them. Default: all with a gain."),
+        Flag(
+            help="Number of layers, with moves between them. Default: all with a gain.",
+            unit="layers",
+        ),
     ] = None
     budget_ms: BudgetMs = None
     dtype: PromotedDtype = None
@@ -130,11 +134,11 @@ class SearchParams(ModelTarget):
 
     floor_db: Annotated[
         Mapping[str, float] | float | None,
-        Flag(name="--floor", help="SQNR in dB that every output must reach."),
+        Flag(name="--floor", help="SQNR in dB that every output must reach.", unit="dB"),
     ] = None
-    budget: Annotated[Budget | None, Flag(help="At most this many promoted layers, moves too.")] = (
-        None
-    )
+    budget: Annotated[
+        Budget | None, Flag(help="At most this many promoted layers, moves too.", unit="layers")
+    ] = None
     budget_ms: BudgetMs = None
     dtype: PromotedDtype = None
     demote: Annotated[

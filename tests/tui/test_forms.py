@@ -29,6 +29,11 @@ FORMS = [value for m in MODULES for value in vars(m).values() if isinstance(valu
 FORMS = [form for number, form in enumerate(FORMS) if form not in FORMS[:number]]
 
 
+def test_a_number_with_a_unit_has_it_beside_its_name() -> None:
+    labels = {param.label for form in FORMS for param in form.params.values()}
+    assert labels >= {"floor (dB)", "budget (layers)", "budget (ms)", "seconds", "minutes"}
+
+
 def test_the_forms_of_all_workspaces_are_walked() -> None:
     asked = {request.__name__ for form in FORMS for request in form.requests}
     assert asked >= {"CompileParams", "EncryptParams", "SearchParams", "WhatIf", "SweepParams"}
@@ -61,7 +66,9 @@ class Asked:
 
     path: Annotated[Text, Argument(help="The model.")]
     repeat: Annotated[int, Whole(1, 9), Flag(help="How often.")] = 1
-    limit: Annotated[Annotated[int, Whole(1, 1 << 40)] | None, Flag(help="Default: all.")] = None
+    limit: Annotated[
+        Annotated[int, Whole(1, 1 << 40)] | None, Flag(help="Default: all.", unit="ms")
+    ] = None
     whose: Annotated[Literal["ours", "vendor"] | None, Flag(help="Whose it is.")] = None
     anew: Annotated[bool, Flag(help="Make it anew.")] = False
     word: Annotated[Text | None, Flag(help="A key.", kind="secret")] = None
@@ -79,7 +86,16 @@ async def test_a_form_shows_bounds_choices_boxes_and_what_nothing_means(tmp_path
         form.ask(app, NOW, then=asked.append)
         await until(pilot, lambda: "A form" in screen_text(app), "the form")
         text = screen_text(app)
-        parts = ("F2 choose path", "1 to 9", "all", "not set", "from 1", "ours or vendor", "[ ]")
+        parts = (
+            "F2 choose path",
+            "limit (ms)",
+            "1 to 9",
+            "all",
+            "not set",
+            "from 1",
+            "ours or vendor",
+            "[ ]",
+        )
         for part in parts:
             assert part in text, part
         assert "force" not in text
