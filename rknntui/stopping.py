@@ -62,7 +62,7 @@ class Stopping:
 
     def _choose(self, jobs: list[JobView]) -> None:
         from rknntui.screens.dialogs.dialogs import ask_user
-        from rknntui.screens.dialogs.lists import ChoiceDialog, ask_user
+        from rknntui.screens.dialogs.lists import ChoiceDialog
 
         rows = {f"{at} {job_title(job.method, job.title)}": job for at, job in enumerate(jobs, 1)}
         about = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,8 +66,7 @@ def preview(
         shape=tuple(plan.shape),
         samples=len(dataset),
         thumbnail=_thumbnail(view, plan, columns, rows),
-        channels=tuple(map(_statistics, view)) if view.shape[0] <= 16 else (),
-        expected=_expected(plan) if plan.takes_images else (),
+        channels=tuple(_channels(view, plan)) if view.shape[0] <= 16 else (),
     )
 
 
@@ -81,11 +80,15 @@ def _channels_first(array: np.ndarray, plan: InputPlan) -> np.ndarray:
     return first.astype(np.float32)
 
 
-def _statistics(channel: np.ndarray) -> Channel:
-    if not channel.size:
-        return Channel(0.0, 0.0, 0.0, 0.0)
-    wide = channel.astype(np.float64)
-    return Channel(float(wide.min()), float(wide.max()), float(wide.mean()), float(wide.std()))
+def _channels(view: np.ndarray, plan: InputPlan) -> Iterator[Channel]:
+    """What each channel has, and of a picture's which values pixels can have."""
+    ends = _expected(plan) if plan.takes_images else ((None, None),) * len(view)
+    for channel, (low, high) in zip(view.astype(np.float64), ends, strict=True):
+        if channel.size:
+            least, most = float(channel.min()), float(channel.max())
+            yield Channel(least, most, float(channel.mean()), float(channel.std()), low, high)
+        else:
+            yield Channel(0.0, 0.0, 0.0, 0.0, low, high)
 
 
 def _expected(plan: InputPlan) -> tuple[tuple[float, float], ...]:

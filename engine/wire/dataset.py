@@ -13,6 +13,7 @@ from engine.wire.method import Query
 from engine.wire.record import record
 
 _COUNT, _SEED = option("dataset_count"), option("dataset_seed")
+_SLACK = 1e-3
 
 
 @record
@@ -107,12 +108,33 @@ class DatasetFacts:
 
 @record
 class Channel:
-    """Values of a channel as the network gets them."""
+    """Values of a channel as the network gets them; None for what is no number.
+
+    Attributes:
+        low, high: between which pixels can be, by mean and std; None of what is no picture.
+    """
 
     minimum: float | None
     maximum: float | None
     mean: float | None
     std: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def expected(self) -> tuple[float, float] | None:
+        """The range of pixels; None where there is none."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def fits(self) -> bool:
+        """Whether its values lie in the range of pixels, as far as that is known."""
+        if self.low is None or self.high is None:
+            return True
+        if self.minimum is None or self.maximum is None:
+            return False
+        slack = _SLACK * max(1.0, self.high - self.low)
+        return self.low - slack <= self.minimum and self.maximum <= self.high + slack
 
 
 @record
@@ -121,7 +143,7 @@ class Preview:
 
     Attributes:
         thumbnail: rows of ``rrggbb`` joined; none for an input that is no picture.
-        expected: per channel the lowest and highest value that pixels can have.
+        channels: none of more than 16.
     """
 
     file: str
@@ -130,7 +152,6 @@ class Preview:
     samples: int
     thumbnail: tuple[str, ...]
     channels: tuple[Channel, ...]
-    expected: tuple[tuple[float | None, float | None], ...]
 
 
 @record

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.wire.formats import NAME, NUMBER, SHORT_MOMENT, Format
+from engine.wire.dataset import Channel
+from engine.wire.formats import FIGURE, NAME, NUMBER, SHORT_MOMENT, Format
 from engine.wire.guide import Verdict
 from engine.wire.table import (
     DTYPE,
     ESTIMATED_MS,
     FILE,
+    LEAST,
     LINE,
     LOWEST_DB,
     MARK,
+    MEAN,
     MEANING,
     MEDIAN_MS,
+    MOST,
     NUMBERED,
     PROBLEM,
     SIZED,
@@ -59,6 +63,13 @@ def _verdict(verdict: Verdict) -> str:
     return f"{verdict_sign(verdict)[0]} {verdict_word(verdict)}"
 
 
+def _in_range(channel: Channel) -> str | None:
+    if channel.expected is None:
+        return None
+    low, high = map(FIGURE.text, channel.expected)
+    return f"{'✓' if channel.fits else '✗'} {low}..{high}"
+
+
 # fmt: off
 OPTIONS = Table("options", "An option of a recipe.", (
     Column("section", help="The part of the recipe that holds it."),
@@ -88,6 +99,17 @@ SAMPLES = Table("samples", "A sample of a dataset.", (
     STATE.but(help="Whether it can be read.", width=9,
               style=lambda state: "good" if state == "✓" else "bad"),
     PROBLEM.but(width=20, from_width=90),
+))
+
+CHANNELS = Table("channels", "A channel of a sample as the network gets it.", (
+    Column("channel", "ch", NUMBER, "Its place, from 0.", None, width=2),
+    LEAST.but(width=3),
+    MOST.but(width=3),
+    MEAN.but(width=4, from_width=48),
+    Column("std", format=FIGURE, help="Their standard deviation.", width=3, from_width=48),
+    Column("expected", format=NAME, help="What mean and std make of pixels from 0 to 255, and "
+           "whether the values lie in it.", value=_in_range, width=8,
+           style=lambda text: "bad" if text and text[0] == "✗" else "good"),
 ))
 
 GRAPH_NODES = Table("graph-nodes", "A node of a graph.", (

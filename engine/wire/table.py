@@ -396,6 +396,9 @@ def change_style(*, more_is_better: bool) -> Callable[[float | None], Meaning]:
 # fmt: off
 MARK = Column("mark", name="mark", value=None, width=1, style=accent, only="screen")
 NUMBERED = Column("number", "#", NUMBER, "Its place in the table, from 1.")
+LEAST = Column("minimum", "min", FIGURE, "The smallest value.")
+MOST = Column("maximum", "max", FIGURE, "The largest value.")
+MEAN = Column("mean", format=FIGURE, help="The mean of all values.")
 CHIP = Column("chip", format=NAME, help="The chip.")
 GENERATION = Column("generation", format=NUMBER, help="Generation of the NPU.")
 TOOLKIT = Column("toolkit", format=NAME, help="The vendor's toolkit.", value=known("toolkit"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -227,7 +228,10 @@ def test_preview_shows_what_the_network_sees(tmp_path: Path) -> None:
     assert red.mean == pytest.approx((200 - 127) / 128)
     assert green.maximum == pytest.approx((100 - 127) / 128)
     assert blue.minimum == pytest.approx(-127 / 128)
-    assert shown.expected[0] == pytest.approx([-127 / 128, 1])
+    assert blue.expected == pytest.approx([-127 / 128, 1])
+    assert blue.fits
+    assert not replace(blue, minimum=-1.5).fits
+    assert not replace(blue, maximum=None).fits, "no number is in no range"
 
 
 def test_preview_of_other_inputs(tmp_path: Path) -> None:
@@ -236,7 +240,8 @@ def test_preview_of_other_inputs(tmp_path: Path) -> None:
     dataset = dataset_from_paths([tmp_path / "v.npy"], 1)
     shown = preview(dataset, [spec], Preprocess(), 0)
     assert shown.thumbnail == ()
-    assert shown.channels[0].maximum == 3
+    (channel,) = shown.channels
+    assert (channel.maximum, channel.expected, channel.fits) == (3, None, True)
     for index, input_index in ((1, 0), (-1, 0), (0, 1)):
         with pytest.raises(UsageError):
             preview(dataset, [spec], Preprocess(), index, input_index=input_index)

@@ -523,7 +523,7 @@ def test_a_budget_of_time_is_asked_for() -> None:
     assert asked.budget_ms == 4.5
     assert job_flags("hybrid.search", encode(asked)) == ["--budget-ms", "4.5", "--dtype", "float16"]
     for wrong in ("4 ms", "0"):
-        with pytest.raises(ValueError, match="budget .ms.: a number above 0"):
+        with pytest.raises(ValueError, match=r"budget \(ms\): a number above 0"):
             read_form(SearchParams(), {"budget_ms": wrong})
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from rknntui.screens.recipe.workspace import Recipe
-from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.thumbnail import Thumbnail
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, grey_keys, opened, pictures, press_text, write_recipe
@@ -88,8 +87,8 @@ async def test_problems_name_line_and_file_and_are_reached_by_a_key(
         assert record is not None
         assert record.line == 4
         assert "gone.png" in record.problem
-        told = workspace.query_one("#channels", TextRows)
-        await until(pilot, lambda: "does not exist" in " ".join(told.text().split()), "the reason")
+        said = lambda: " ".join(screen_text(app).split())  # noqa: E731
+        await until(pilot, lambda: "gone.png does not exist." in said(), "the reason")
         await pilot.press("n")
         record = workspace.samples.table.record
         assert record is not None

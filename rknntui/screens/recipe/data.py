@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual import getters
 from textual.app import ComposeResult
@@ -25,19 +24,14 @@ from engine.wire.dataset import (
     PreviewParams,
     Samples,
 )
-from engine.wire.project_tables import SAMPLES
+from engine.wire.project_tables import CHANNELS, SAMPLES
+from engine.wire.table import Record
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.recipe.samples import channel_lines
 from rknntui.session.state import DATASET_DEPENDS
-from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.thumbnail import Thumbnail
-from rknntui.widgets.wrap import wrap
-
-if TYPE_CHECKING:
-    from rknntui.widgets.strips import Line
 
 EMPTY = (
     "No calibration dataset yet.\n\n"
@@ -165,14 +159,22 @@ def _row(
     return SampleRow(number, line or None, name, files, state, reason)
 
 
+class Channels(RecordTable[Record], can_focus=False):
+    """What the channels have; no row of it is chosen."""
+
+    SHOW_CURSOR = False
+    MARKS = (" ", " ")
+
+
 class SamplePreview(Vertical):
     """One sample as the network sees it: the picture, and the values that reach the network."""
 
     DEFAULT_CSS = """
     SamplePreview {
         height: 1fr; padding: 0 1;
-        & #preview-title { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        & #channels { height: auto; max-height: 6; }
+        & #preview-title { height: auto; max-height: 6; }
+        & Channels { height: auto; max-height: 7; }
+        &.-bad #preview-title { color: $error; }
         &.-beside #picture { width: 22; height: 7; }
     }
     """
@@ -185,12 +187,8 @@ class SamplePreview(Vertical):
     def compose(self) -> ComposeResult:
         yield Static("", id="preview-title", markup=False)
         yield Thumbnail(id="picture")
-        yield TextRows(id="channels")
+        yield Channels(CHANNELS, id="channels", what="channels")
 
-    def on_mount(self) -> None:
-        self._channels.SHOW_CURSOR = self._channels.can_focus = False
-
-    _channels = getters.query_one("#channels", TextRows)
     _picture = getters.query_one(Thumbnail)
 
     def follow(self, sample: SampleRow | None, *, step: int = 0) -> None:
@@ -198,7 +196,7 @@ class SamplePreview(Vertical):
         inputs = len(self.query_ancestor(Workspace).session.inputs) or 1
         self._sample, self._input = sample, (self._input + step) % inputs
         if sample is None:
-            self._said("")
+            self._tell("", said="no samples yet")
         else:
             self.set_timer(_PREVIEW_SECONDS, partial(self._ask, sample))
 
@@ -222,28 +220,30 @@ class SamplePreview(Vertical):
         place.ask(DATASET_PREVIEW, params, self._show, failed=self._failed)
 
     def _failed(self, error: Exception) -> None:
-        self._said(f"{getattr(error, 'what', error)} {getattr(error, 'remedy', '')}")
-
-    def _said(self, problem: str) -> None:
-        self.query_one("#preview-title", Static).update("")
-        self._picture.show((), "" if problem else "no samples yet")
-        width = max(20, self.size.width - 4)
-        rows = wrap(f"✗ {sanitize(problem)}", width) if problem else []
-        self._channels.set_lines([[(row, "bad")] for row in rows])
+        problem = f"{getattr(error, 'what', error)} {getattr(error, 'remedy', '')}"
+        self._tell(f"✗ {sanitize(problem)}", bad=True)
 
     def _show(self, seen: Preview) -> None:
         name = sanitize(Path(seen.file).name, 80)
         inputs = len(self.query_ancestor(Workspace).session.inputs)
         more = f" ({key_text('recipe.next-input')}: next of {inputs})" if inputs > 1 else ""
         title = f"{name} → {sanitize(seen.input, 60)} {shape_text(seen.shape)}{more}"
-        self.query_one("#preview-title", Static).update(title)
-        self._picture.show(seen.thumbnail, "no image: an array" if not seen.thumbnail else "")
-        width = max(20, self._channels.size.width)
-        lines: list[Line] = channel_lines(seen.channels, seen.expected, width)
-        self._channels.set_lines(lines)
+        self._tell(title, seen, "" if seen.thumbnail else "no image: an array")
+        # a picture that was asked for before the lines below it took their room
         self.call_after_refresh(self._refit)
 
+    def _tell(
+        self, title: str, seen: Preview | None = None, said: str = "", *, bad: bool = False
+    ) -> None:
+        """Show a sample, or (None) why there is none."""
+        self.set_class(bad, "-bad")
+        self.query_one("#preview-title", Static).update(title)
+        self._picture.show(() if seen is None else seen.thumbnail, said)
+        channels = enumerate(() if seen is None else seen.channels)
+        table = self.query_one(Channels)
+        table.set_empty("" if seen is None else "more than 16 channels: no statistics")
+        table.set_records([CHANNELS.record(one, channel=number) for number, one in channels])
+
     def _refit(self) -> None:
-        """Ask again for a picture that was asked for before the lines below it took their room."""
         if len(self._picture.rows) > self._picture.room[1] and self._sample is not None:
             self._ask(self._sample)

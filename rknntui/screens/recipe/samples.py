@@ -1,16 +1,13 @@
-"""What Recipe says of a dataset and a sample, and how a dataset is chosen or made."""
+"""How a dataset is chosen or made, and what Recipe says of it in a line."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import option, sanitize
 from engine.wire.dataset import DATASET_MAKE, Made, MakeParams
-from engine.wire.formats import FIGURE
 from rknntui.keys.actions import key_text
 from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, is_taken
@@ -20,9 +17,8 @@ from rknntui.widgets.one_line import Fact
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.wire.dataset import Channel, DatasetFacts
+    from engine.wire.dataset import DatasetFacts
     from rknntui.screens.base.workspace import Workspace
-    from rknntui.widgets.strips import Line
 
 
 MAKE_FORM = Form(
@@ -88,11 +84,6 @@ def make_dataset(workspace: Workspace, written: Callable[[], None]) -> None:
     MAKE_FORM.ask(workspace.app, now, then=write, check=checked_folder)
 
 
-# What Recipe says about a dataset and about the channels of one sample: lines of text.
-
-_SLACK = 1e-3
-
-
 def facts_text(path: str, facts: DatasetFacts | None) -> tuple[Fact, ...]:
     """One line: how much, which sizes, whether a build would stop, where."""
     if not path:
@@ -110,35 +101,3 @@ def facts_text(path: str, facts: DatasetFacts | None) -> tuple[Fact, ...]:
         Fact(f"✗ {bad} problems" if bad else "✓ no problems"),
         where,
     )
-
-
-def channel_lines(
-    channels: Sequence[Channel],
-    expected: Sequence[tuple[float | None, float | None]],
-    width: int,
-) -> list[Line]:
-    """A line a channel: what reaches the network, and the expected range (from mean and std)."""
-    if not channels:
-        return [[("more than 16 channels: no statistics", "dim")]]
-    wide = width >= 54
-    head = f"{'ch':>2} {'min':>7} {'max':>7}" + (f" {'mean':>7} {'std':>7}" if wide else "")
-    lines: list[Line] = [[(head + "  expected", "head")]]
-    for index, channel in enumerate(channels):
-        least, most = _number(channel.minimum), _number(channel.maximum)
-        text = f"{index:>2} {least:>7.3g} {most:>7.3g}"
-        if wide:
-            text += f" {_number(channel.mean):>7.3g} {_number(channel.std):>7.3g}"
-        line: Line = [(text, "")]
-        if index < len(expected):
-            low, high = map(_number, expected[index])
-            slack = _SLACK * max(1.0, high - low)
-            inside = low - slack <= least and most <= high + slack
-            sign = ("  ✓ ", "good") if inside else ("  ✗ ", "bad")
-            line += [sign, (f"{FIGURE.text(low)}..{FIGURE.text(high)}", "")]
-        lines.append(line)
-    return lines
-
-
-def _number(value: float | None) -> float:
-    """What is no number has no place in JSON, and comes as None."""
-    return math.nan if value is None else value

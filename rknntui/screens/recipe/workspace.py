@@ -61,13 +61,14 @@ class Recipe(TableWorkspace):
         & #recipe-side { width: 2fr; height: 1fr; }
         & OptionForm { width: 3fr; max-width: 90; }
         & SampleList, & #diff { width: 3fr; display: none; }
+        &.-stacked SampleList, &.-stacked #recipe-side { width: 1fr; }
         & #option-help {
             height: auto; max-height: 60%; padding: 0 1; border-bottom: solid $panel;
         }
         & #issues { height: auto; max-height: 30%; padding: 0 1; border-top: solid $panel; }
         &.-stacked #issues { max-height: 5; }
         &.-stacked.-options #recipe-body { layout: vertical; }
-        &.-stacked.-options #recipe-side { width: 1fr; height: 7; }
+        &.-stacked.-options #recipe-side { height: 7; }
         &.-stacked.-options OptionForm { width: 1fr; height: 1fr; max-width: 100%; }
         &.-stacked.-options #option-help {
             height: 1fr; max-height: 100%; border-bottom: none;
@@ -133,6 +134,7 @@ class Recipe(TableWorkspace):
         self.form.display, self.help_pane.display = options and not detail, options
         self.preview.display = beside or self.view == "Data"
         self.preview.set_class(beside, "-beside")
+        self.query_one("#recipe-side").display = self.view != "Changes"
         self._issues.display = not (options and stacked)
 
     # -- what the form shows ---------------------------------------------------------------------
