@@ -193,8 +193,8 @@ TASKS: dict[str, Task] = {
         _digits,
         _steps(("7 equals_sign", "Outputs, dB (simulated)")),
         before=_steps(
-            ("", "Enter build"), ("b", "cost estimated"), ("space", "Enter build"),
-            ("b", "Enter compile"),
+            ("", "Enter build"), ("b", "dB  +"), ("space", "Enter build"),
+            ("b", "▸ compile"),
         ),
     ),
 }  # fmt: skip

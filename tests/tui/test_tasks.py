@@ -1,0 +1,140 @@
+"""The tasks that the workbench is measured by, by keys alone at 80x24, over real workers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from rknntui.app import Workbench
+from rknntui.demo import demo_folder
+from rknntui.screens.bench.workspace import Bench
+from rknntui.screens.chips.workspace import Chips
+from scripts.tasks import TASKS, play
+from tests.devices.adb_server import AdbServer
+from tests.devices.conftest import adb_server
+from tests.tui.conftest import screen_text, until
+
+__all__ = ["adb_server"]
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
+
+
+@asynccontextmanager
+async def played(
+    name: str, zoo: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Workbench, Pilot[None]]]:
+    """The workbench after a task, which took no more keys than it may."""
+    task = TASKS[name]
+    monkeypatch.chdir(folder)
+    app = Workbench(str(task.file(folder, zoo, demo_folder())), state_kept=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+
+        async def sees(text: str) -> None:
+            await until(pilot, lambda: text in screen_text(app), text)
+
+        async def press(*keys: str) -> None:
+            await pilot.press(*keys)
+
+        await play(task.before, press, sees)
+        await play(task.steps, press, sees)
+        assert task.keys <= task.most
+        yield app, pilot
+
+
+async def test_a_from_a_file_to_w8a8_with_its_accuracy(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with played("a", zoo, tmp_path, monkeypatch) as (app, _):
+        assert app.session.recipe["mean_values"] == [[127.0] * 3]
+        assert app.session.recipe["std_values"] == [[128.0] * 3]
+        assert app.session.summary.quantized_dtype == "w8a8"
+        assert "boxes" in screen_text(app)
+        assert "scores" in screen_text(app)
+
+
+async def test_b_two_promotions_within_five_percent_and_an_export(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with played("b", zoo, tmp_path, monkeypatch) as (app, pilot):
+        assert len(app.session.recipe["quantized_layers"]) == 2
+        before, after = app.workspace.effect.times
+        assert before < after <= 1.05 * before
+        await until(pilot, (tmp_path / "faces.rknn").is_file, "the export")
+
+
+async def test_c_chips_at_25_frames_a_second_and_what_the_others_need(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with played("c", zoo, tmp_path, monkeypatch) as (app, pilot):
+        workspace = app.workspace
+        assert isinstance(workspace, Chips)
+        table = workspace.views.chips.table
+        rows = lambda: {str(row["chip"]): row for row in table.records}  # noqa: E731
+        needs = lambda: rows()["rv1106"].get("way") not in (None, "", "…")  # noqa: E731
+        await until(pilot, needs, "what rv1106 needs")
+        reached = [rows()[chip]["reaches"] for chip in ("rk3566", "rk3588", "rv1106")]
+        assert reached == ["yes", "yes", "maybe"]
+        assert str(rows()["rv1106"]["way"]).startswith("input ")
+        assert float(str(rows()["rv1106"]["then"])) > 25
+        await pilot.press("n")
+        assert workspace.chip in workspace.missing
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("d-model", ("damaged ONNX model of 400 bytes", "Fix", "export it again")),
+        ("d-dataset", ("gone.png", "line 4", "Correct or remove")),
+        ("d-recipe", ("There is no section preproces", "Did you mean 'preprocess'?", "Fix")),
+    ],
+)
+async def test_d_what_is_broken_is_said_with_its_remedy(
+    name: str, said: tuple[str, ...], zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with played(name, zoo, tmp_path, monkeypatch) as (app, _):
+        screen = " ".join(screen_text(app).replace("│", " ").split())
+        for text in said:
+            assert text in screen
+
+
+@pytest.mark.adb
+async def test_e_an_emulated_board_from_nothing(
+    adb_server: AdbServer, zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with played("e", zoo, tmp_path, monkeypatch) as (app, pilot):
+        workspace = app.workspace
+        assert isinstance(workspace, Bench)
+        assert workspace.run.result, "the run ended in order, and is kept"
+        assert workspace.views.compared.result.first == ""
+        assert "emulated" in screen_text(app)
+        await pilot.press("r")
+        await until(pilot, lambda: workspace.run.measuring, "it runs again")
+        await pilot.press("delete")
+        await until(pilot, lambda: "0 ready" in screen_text(app), "it is gone")
+        assert not workspace.run.going
+        assert app.session.bench is None
+
+
+@pytest.mark.vendor
+@pytest.mark.usefixtures("toolkit2")
+async def test_f_two_chips_compiled_a_project_with_its_model_and_an_encrypted_file(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with played("f", zoo, tmp_path, monkeypatch) as (app, _):
+        assert len(app.session.compilations) == 2
+        assert (tmp_path / "digits_demo-rk3588.crypt.rknn").is_file()
+        assert list((tmp_path / "digits_demo-cpp" / "model").glob("*.rknn"))
+        assert app.session.layers.of("compiled")
+
+
+async def test_g_what_changed_between_two_builds(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with played("g", zoo, tmp_path, monkeypatch) as (app, _):
+        said = app.workspace.detail.about.text()
+        assert said.index("Outputs") < said.index("Worst layers") < said.index("Options")
+        assert "as the model → float16" in said
