@@ -82,7 +82,7 @@ class ChipsPane(WithJob):
         self.table.set_records(
             [
                 self._record(chips, name, rows.get(name), before.get(name), states.get(name))
-                for name in rows or chips.targets.facts
+                for name in chips.every
             ],
             keep="chip",
         )
@@ -97,7 +97,7 @@ class ChipsPane(WithJob):
         state: str | None,
     ) -> Record:
         compiled, facts = chips.session.compilations.get(name), chips.targets.facts.get(name)
-        record: Record = {"chip": name} if row is None else CHIPS.record(row)
+        record: Record = {"chip": name, "basis": "…"} if row is None else CHIPS.record(row)
         was: Record = {} if old is None else CHIPS.record(old)
         made: Record = {} if compiled is None else COMPILED.record(compiled)
         outputs = () if compiled is None else compiled.outputs

@@ -61,7 +61,7 @@ def top_facts(chips: Chips) -> tuple[Fact, ...]:
         parts.append(Fact(f"{marked} marked", (), 2))
     failed = ", ".join(name for name, row in chips.session.compilations.items() if row.problem)
     parts += [Fact(f"✗ failed: {failed}")] if failed else []
-    if answers.asking or found is None:
+    if answers.asking or found is None or len(found.chips) < len(chips.every):
         parts.append(Fact("estimating …", rank=1))
     else:
         parts.append(Fact(f"{len(found.chips)} chips in {DURATION.text(found.seconds)}", rank=3))

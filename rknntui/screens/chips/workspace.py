@@ -115,6 +115,11 @@ class Chips(TableWorkspace):
         """The chips, which are marked, and how they are compiled for."""
         return Targets(self.session)
 
+    @cached_property
+    def every(self) -> list[str]:
+        """The names of all chips."""
+        return [chip.name for chip in chips()]
+
     @property
     def varied(self) -> bool:
         """Whether the estimates are of something else than the recipe."""
@@ -144,9 +149,8 @@ class Chips(TableWorkspace):
     @property
     def names(self) -> list[str]:
         """All chips, as they are sorted in their table."""
-        known = [chip.name for chip in chips()]
         shown = [str(record["chip"]) for record in self.views.chips.table.records]
-        return shown if len(shown) == len(known) else known
+        return shown if len(shown) == len(self.every) else self.every
 
     @property
     def missing(self) -> list[str]:
