@@ -74,6 +74,7 @@ from engine.base.text import visible as visible
 from engine.base.version import __version__ as __version__
 from engine.base.version import install_line as install_line
 from engine.base.version import requirements as requirements
+from engine.cost.chips import known_chips as known_chips
 from engine.cost.sizes import input_sizes as input_sizes
 from engine.devices.agent.built import AGENT_TARGETS as AGENT_TARGETS
 from engine.devices.agent.built import build_agent as build_agent

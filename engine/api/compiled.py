@@ -56,7 +56,7 @@ def export_compiled(
         ToolkitError: the vendor's toolkit is not set up (`rknntui vendor install`).
         CompilerError: it refused the model, crashed, or made another model than was built.
     """
-    from engine.cost.estimate import chips_named
+    from engine.cost.chips import chips_named
     from engine.pipeline.compiled import compile_models
     from engine.wire.compile import CompileParams
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.api.typed import pipeline_of
 from engine.base.events import Reporter
-from engine.cost.estimate import chips_named
+from engine.cost.chips import chips_named
 from engine.pipeline.costs import check as checked
 from engine.pipeline.costs import estimates, resized
 from engine.pipeline.goals import ways_to_rate as ways

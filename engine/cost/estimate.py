@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.base.content import reading
 from engine.base.errors import EngineError, GraphError, UsageError
-from engine.base.text import did_you_mean, sanitize
+from engine.base.text import sanitize
 from engine.cost.advice import advise
+from engine.cost.chips import chips_named
 from engine.cost.crashes import known_crashes, targets_with_effect
 from engine.cost.cycles import all_cycles
 from engine.cost.generation1.lowering import lower_generation1
@@ -23,7 +24,7 @@ from engine.cost.rows import Counted, chip_figures, counted
 from engine.cost.timing import layer_times
 from engine.cost.timing.form import timed_chip
 from engine.cost.trials import with_tried_changes
-from engine.facts import Chip, chip, chips
+from engine.facts import Chip, chips
 from engine.facts.figures import basis, number
 from engine.facts.npu import NpuDtype, NpuProfile, npu_profile
 from engine.graph.layers import LayerMap
@@ -32,8 +33,6 @@ from engine.wire.cost import Advice, ChipEstimate
 if TYPE_CHECKING:
     from engine.cost.lowering.graph import LoweringGraph
     from engine.graph.ir import Graph
-from engine.facts.figures import figures
-from engine.wire.cost import ChipFacts, ChipFigure
 
 _INT8 = (
     "int8",
@@ -107,26 +106,6 @@ def npu_dtype(name: str) -> NpuDtype:
         cause="Estimates know models in int8 (w8a8) and float16.",
         remedy="Use int8 or float16.",
     )
-
-
-def chips_named(names: Iterable[str]) -> tuple[Chip, ...]:
-    """The chips of these names or aliases, each once; all where there is no name.
-
-    Raises:
-        UsageError: no chip has one of the names.
-    """
-    by_name: dict[str, Chip] = {}
-    for name in names:
-        one = chip(name)
-        if one is None:
-            known = [entry.name for entry in chips()]
-            raise UsageError(
-                f"There is no chip {sanitize(name, 60)!r}.",
-                cause=f"Known are {', '.join(known)}.",
-                remedy=did_you_mean(name, known) or "`rknntui chips` lists them.",
-            )
-        by_name[one.name] = one
-    return tuple(by_name.values()) or chips()
 
 
 def estimate(
@@ -384,20 +363,3 @@ def _with_peaks(result: ChipEstimate, npu: NpuProfile | None) -> ChipEstimate:
     if macs and result.npu_mhz:
         peak = round(2 * macs * result.npu_mhz * result.cores / 1000, 3)
     return replace(result, peak_gops=peak, bandwidth_gbs=number(result.chip, "memory_bandwidth"))
-
-
-def facts_of(one: Chip) -> ChipFacts:
-    """The facts of a chip, each figure with its source."""
-    return ChipFacts(
-        name=one.name,
-        generation=one.generation,
-        toolkit=one.toolkit,
-        npu_cores=one.npu_cores,
-        dtypes=one.dtypes,
-        figures=tuple(
-            ChipFigure(row.name, row.text, row.source)
-            for row in figures(one.name)
-            if row.name != "basis"
-        ),
-        confidence=basis(one.name),
-    )

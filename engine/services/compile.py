@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
-from engine.cost.estimate import chips_named
+from engine.cost.chips import chips_named
 from engine.pipeline.compile_sources import channels_first_recipe
 from engine.pipeline.compiled import compile_models, compiled_paths
 from engine.pipeline.source import RecipeSource

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
-from engine.cost.estimate import chips_named, facts_of
+from engine.cost.chips import chips_named, known_chips
 from engine.pipeline.costs import advice as advise
 from engine.pipeline.costs import calibrate as calibrated
 from engine.pipeline.costs import check as checked
@@ -45,7 +45,7 @@ def chips(params: ChipsParams) -> Chips:
     Raises:
         UsageError: a chip is not known.
     """
-    return Chips(tuple(facts_of(chip) for chip in chips_named(params.chips)))
+    return Chips(known_chips(params.chips))
 
 
 @answers(COST_ESTIMATE)

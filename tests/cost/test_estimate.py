@@ -8,10 +8,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import UsageError
+from engine.cost.chips import chips_named
 from engine.cost.estimate import (
     CostSettings,
     advice,
-    chips_named,
     estimate,
     estimate_chip,
     npu_dtype,

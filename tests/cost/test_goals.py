@@ -141,3 +141,12 @@ def test_findings_have_the_layers_off_the_npu_and_what_the_compiler_fails_at(dem
         off = [row for row in chip.layers if row.reason and row.target != "NPU"]
         assert len(chip.findings) == len(off) + len(chip.warnings)
         assert {finding.where for finding in chip.findings} >= {row.id for row in off}
+
+
+def test_what_is_known_of_chips_has_sources() -> None:
+    (known,) = engine.known_chips(["RK3588S"])
+    assert (known.name, known.generation) == ("rk3588", 2)
+    assert all(figure.source for figure in known.figures)
+    assert len(engine.known_chips()) == 15
+    with pytest.raises(UsageError, match="no chip"):
+        engine.known_chips(["rk3589"])

@@ -18,9 +18,6 @@ from engine.wire.cost import (
     AdviceParams,
     Calibrated,
     ChipEstimate,
-    ChipFacts,
-    ChipFigure,
-    Chips,
     EstimateParams,
     Estimates,
     Interval,
@@ -153,11 +150,6 @@ class CostAnswers:
             return Estimates("digits", tuple(rows), 0.5)
         if method == "cost.calibrate":
             return Calibrated("rk3588", "run-1", 5.0, 4.5, 1.111)
-        if method == "cost.chips":
-            figure = ChipFigure("npu_mhz", "1000 MHz", "the vendor's clock script")
-            known = [chip for chip in chips() if chip.name in (params.chips or names)]
-            facts = ("toolkit2", 3, ("w8a8",), (figure,), "fitted")
-            return Chips(tuple(ChipFacts(chip.name, chip.generation, *facts) for chip in known))
         if method == "cost.ways":
             way = Way(_TIP, Interval(*[300.0] * 3), 0.25, reaches=True)
             return Ways("digits", params.fps, (ChipWays(params.chips[0], (way,)),))

@@ -95,9 +95,11 @@ async def test_the_detail_has_limits_facts_and_sources_and_takes_the_place_of_a_
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_chips(pilot)
         await until(pilot, lambda: workspace.answers.estimate("rk3588") is not None, "layers")
-        assert "the vendor's clock script" not in screen_text(app)
+        assert "the vendor's benchmark clock script" not in screen_text(app)
         await pilot.press("d")
-        await until(pilot, lambda: "the vendor's clock script" in screen_text(app), "the source")
+        await until(
+            pilot, lambda: "the vendor's benchmark clock script" in screen_text(app), "the source"
+        )
         assert "NPU clock: 1000 MHz" in screen_text(app)
         assert "limited by (estimated): compute" in screen_text(app)
         await pilot.press("y")
@@ -105,7 +107,9 @@ async def test_the_detail_has_limits_facts_and_sources_and_takes_the_place_of_a_
         await pilot.press("escape")
         await until(pilot, lambda: "rk1808" in screen_text(app), "the table")
         await pilot.resize_terminal(120, 40)
-        await until(pilot, lambda: "the vendor's clock script" in screen_text(app), "below it")
+        await until(
+            pilot, lambda: "the vendor's benchmark clock script" in screen_text(app), "below it"
+        )
 
 
 async def test_which_chips_do_25_frames_a_second_and_what_the_others_need(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from engine.base.errors import UsageError
 from engine.container import Container
-from engine.cost.estimate import CostSettings, chips_named, estimate_chip
+from engine.cost.chips import chips_named
+from engine.cost.estimate import CostSettings, estimate_chip
 from engine.graph.layers import LayerMap
 from engine.recipe import Recipe, portable_values
 

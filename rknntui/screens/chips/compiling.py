@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import sanitize
+from engine import known_chips, sanitize
 from engine.wire.build_tables import AGREEMENT, compared_cycles
 from engine.wire.compile import COMPILE, Compiled, CompileParams
 from engine.wire.formats import CHANGE, DURATION, PROGRESS, SIZE
@@ -20,7 +20,6 @@ from rknntui.widgets.findings import finding_lines, wrapped
 
 if TYPE_CHECKING:
     from engine import StageProgress
-    from engine.wire.cost import ChipFacts
     from engine.wire.vendor import ToolkitEnvironment
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.job_view_model import JobView
@@ -44,20 +43,16 @@ class Targets:
         session: has the model, the recipe, what was compiled and the jobs.
 
     Attributes:
-        facts: of all chips, in their order; empty before an answer.
+        facts: of all chips, in their order.
         marked: those that are compared, and compiled for.
         settings: quantizer, samples and toolkit.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.facts: dict[str, ChipFacts] = {}
+        self.facts = {row.name: row for row in known_chips()}
         self.marked: dict[str, None] = {}
         self.settings = CompileParams(recipe={}, path="")
-
-    def know(self, chips: Iterable[ChipFacts]) -> None:
-        """Take what the engine knows of the chips."""
-        self.facts = {row.name: row for row in chips}
 
     def mark(self, *names: str) -> None:
         """Mark chips; where all of them are, none."""
@@ -70,9 +65,8 @@ class Targets:
 
     def wanted(self, looked_at: str) -> tuple[str, ...]:
         """The chips that are compiled for: those marked, else the target's, else that one."""
-        marked = tuple(name for name in self.facts or self.marked if name in self.marked)
-        one = self._session.chip or looked_at
-        return marked or ((one,) if one else ())
+        marked = tuple(name for name in self.facts if name in self.marked)
+        return marked or (self._session.chip or looked_at,)
 
     @property
     def outdated(self) -> bool:

@@ -82,7 +82,7 @@ class ChipsPane(WithJob):
         self.table.set_records(
             [
                 self._record(chips, name, rows.get(name), before.get(name), states.get(name))
-                for name in chips.every
+                for name in chips.targets.facts
             ],
             keep="chip",
         )
@@ -96,7 +96,7 @@ class ChipsPane(WithJob):
         old: ChipEstimate | None,
         state: str | None,
     ) -> Record:
-        compiled, facts = chips.session.compilations.get(name), chips.targets.facts.get(name)
+        compiled, facts = chips.session.compilations.get(name), chips.targets.facts[name]
         record: Record = {"chip": name, "basis": "…"} if row is None else CHIPS.record(row)
         was: Record = {} if old is None else CHIPS.record(old)
         made: Record = {} if compiled is None else COMPILED.record(compiled)
@@ -115,7 +115,7 @@ class ChipsPane(WithJob):
             "memory_change": since(record.get("total_bytes"), was.get("total_bytes")),
             "state": state,
             "size": made.get("size"),
-            "toolkit": chips.toolkits.text_for(facts.generation, named) if facts else None,
+            "toolkit": chips.toolkits.text_for(facts.generation, named),
             "compiled_cycles": made.get("total_cycles"),
             "equal": min(equal, default=None),  # in the vendor's simulator and in ours
             "way": ways[0].what if ways else "no tip saves time" if ways == () else waits,

@@ -27,6 +27,7 @@ from rknntui.screens.chips.compiling import (
 from rknntui.screens.chips.estimates import scenario_words
 from rknntui.screens.chips.exports import export_command
 from rknntui.screens.chips.toolkits import NO_TOOLKIT
+from rknntui.session.target import generation_of
 from rknntui.widgets.findings import finding_lines, told
 from rknntui.widgets.one_line import Fact
 
@@ -61,7 +62,7 @@ def top_facts(chips: Chips) -> tuple[Fact, ...]:
         parts.append(Fact(f"{marked} marked", (), 2))
     failed = ", ".join(name for name, row in chips.session.compilations.items() if row.problem)
     parts += [Fact(f"✗ failed: {failed}")] if failed else []
-    if answers.asking or found is None or len(found.chips) < len(chips.every):
+    if answers.asking or found is None or len(found.chips) < len(chips.targets.facts):
         parts.append(Fact("estimating …", rank=1))
     else:
         parts.append(Fact(f"{len(found.chips)} chips in {DURATION.text(found.seconds)}", rank=3))
@@ -94,7 +95,7 @@ def of_chip(chips: Chips, name: str, width: int) -> list[Line]:
         parts.reverse()  # what could be done stands below what is known
     lines += parts[0] + parts[1]
     lines += limit_lines(chips.answers.estimate(name), width)
-    return lines + facts_lines(chips.targets.facts.get(name), width)
+    return lines + facts_lines(chips.targets.facts[name], width)
 
 
 def chip_lines(chip: ChipEstimate | None, width: int) -> list[Line]:
@@ -174,10 +175,8 @@ def limit_lines(chip: ChipEstimate | None, width: int, *, findings: bool = True)
     return lines + finding_lines(off, width, APPLIES)
 
 
-def facts_lines(facts: ChipFacts | None, width: int) -> list[Line]:
+def facts_lines(facts: ChipFacts, width: int) -> list[Line]:
     """What is known of a chip, each figure with its source."""
-    if facts is None:
-        return []
     dtypes = ", ".join(facts.dtypes)
     text = f"generation {facts.generation}, {facts.toolkit}, {facts.npu_cores} NPU cores, {dtypes}"
     lines = told(f"{facts.name}: {text}", width, "")
@@ -215,7 +214,7 @@ def no_toolkit(chips: Chips, names: Sequence[str]) -> str:
     if toolkits.rows == ():
         return NO_TOOLKIT.replace("\n\n", " ")
     named = targets.settings.toolkit
-    known = [targets.facts[name].generation for name in names if name in targets.facts]
+    known = [generation for name in names if (generation := generation_of(name))]
     if not known or any(toolkits.for_generation(one, named) for one in known):
         return ""
     which = f"toolkit {sanitize(named, 60)}" if named else f"toolkit of generation {known[0]}"

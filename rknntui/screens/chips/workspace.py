@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 
-from engine import UsageError, chips, input_sizes
+from engine import UsageError, input_sizes
 from engine.wire.build import EXPORT, Exported
 from engine.wire.codegen import CODEGEN, CodegenParams, Generated
 from engine.wire.compile import COMPILE
-from engine.wire.cost import COST_CALIBRATE, COST_CHIPS, CalibrateParams, ChipsParams
+from engine.wire.cost import COST_CALIBRATE, CalibrateParams
 from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
 from engine.wire.formats import FACTOR, MILLISECONDS
 from engine.wire.goal import Goal
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from engine import Finding
     from engine.wire.compile import Compiled
     from engine.wire.cost import Calibrated, ChipEstimate, Estimates, WhatIf
-    from engine.wire.cost import Chips as KnownChips
     from rknntui.links import Link
     from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged
 
@@ -115,11 +114,6 @@ class Chips(TableWorkspace):
         """The chips, which are marked, and how they are compiled for."""
         return Targets(self.session)
 
-    @cached_property
-    def every(self) -> list[str]:
-        """The names of all chips."""
-        return [chip.name for chip in chips()]
-
     @property
     def varied(self) -> bool:
         """Whether the estimates are of something else than the recipe."""
@@ -150,7 +144,7 @@ class Chips(TableWorkspace):
     def names(self) -> list[str]:
         """All chips, as they are sorted in their table."""
         shown = [str(record["chip"]) for record in self.views.chips.table.records]
-        return shown if len(shown) == len(self.every) else self.every
+        return shown if len(shown) == len(self.targets.facts) else [*self.targets.facts]
 
     @property
     def missing(self) -> list[str]:
@@ -178,13 +172,7 @@ class Chips(TableWorkspace):
     def update_view(self) -> None:
         self._asked_for = False
         self.toolkits.ask()
-        if not self.targets.facts:
-            self.ask(COST_CHIPS, ChipsParams(), self._know_chips, failed=lambda _: None)
         self.answers.update()
-        self.draw()
-
-    def _know_chips(self, answer: KnownChips) -> None:
-        self.targets.know(answer.chips)
         self.draw()
 
     def on_recipe_changed(self, message: RecipeChanged) -> None:
@@ -221,7 +209,7 @@ class Chips(TableWorkspace):
             self._place = False
             views.chips.table.select_record("chip", self.chip)
         self._tell()
-        if self._asked_for and self.targets.facts:
+        if self._asked_for:
             self._asked_for = False
             self._start()
 
