@@ -450,12 +450,8 @@ def _view(name: str, title: str, columns: str, part: str = "") -> Table:
     for column in _PARTS.get(part, ()):
         if f"-{column.key}" not in widths:
             widths.setdefault(column.key, f"{_FAR}")
-    chosen = [
-        LAYERS.column(key).but(from_width=int(width)) if width else LAYERS.column(key)
-        for key, width in widths.items()
-        if not key.startswith("-")
-    ]
-    return Table(name, title, tuple(chosen))
+    chosen = (f"{key}@{width}" for key, width in widths.items() if not key.startswith("-"))
+    return Table(name, title, LAYERS.pick(*chosen).columns)
 
 
 QUALITY = _view(

@@ -145,8 +145,12 @@ class Table:
         raise KeyError(key)
 
     def pick(self, *keys: str) -> Table:
-        """A view with these columns, in this order."""
-        return replace(self, columns=tuple(map(self.column, keys)))
+        """A view with these columns, in this order; ``KEY@WIDTH`` is shown from that width on."""
+        columns = []
+        for key, _, width in (key.partition("@") for key in keys):
+            column = self.column(key)
+            columns.append(column.but(from_width=int(width)) if width else column)
+        return replace(self, columns=tuple(columns))
 
     def record(self, row: Any, **further: Any) -> dict[str, Any]:
         """A row as values, with what the row does not have itself."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -180,6 +178,8 @@ class SpansChart(ChipChart, can_focus=True):
         Binding("p", "peak", "Peak", show=False, tooltip="Go to the layer with most memory."),
     ]
     chosen = 0
+    most = 1
+    """Tensors that are in memory at once, at most."""
 
     class Moved(Message):
         """Another layer is chosen."""
@@ -189,15 +189,6 @@ class SpansChart(ChipChart, can_focus=True):
         """Of the chip; None where no tensors are known."""
         memory = self.found.memory if self.found is not None else None
         return memory if memory is not None and memory.spans else None
-
-    @property
-    def most(self) -> int:
-        """Tensors that are in memory at once, at most."""
-        spans = self.memory.spans if self.memory is not None else ()
-        counts: Counter[int] = Counter()
-        for span in spans:
-            counts.update({span.first: 1, span.last + 1: -1})
-        return max(accumulate(counts[layer] for layer in sorted(counts)), default=1)
 
     @property
     def count(self) -> int:
@@ -210,8 +201,9 @@ class SpansChart(ChipChart, can_focus=True):
         """Draw a chip; of another one the peak is chosen."""
         other = found != self.found
         super().show(found, said)
-        if other:
-            self.chosen = self.memory.peak[0] if self.memory is not None else 0
+        if other and (memory := self.memory) is not None:
+            self.chosen = memory.peak[0]
+            self.most = max(len(memory.alive(layer)) for layer in range(self.count))
 
     def choose(self, layer: int) -> None:
         """Point at a layer."""

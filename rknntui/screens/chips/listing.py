@@ -25,44 +25,32 @@ if TYPE_CHECKING:
     from rknntui.screens.chips.workspace import Chips
     from rknntui.widgets.strips import Line
 
-_FROM = {
-    "fps_range": 1, "time_ms": 72, "total_bytes": 104, "memory_change": 128, "npu_layers": 140,
-    "refused_layers": 1, "dtype": 124, "basis": 72,
-}  # fmt: skip
-"""Widths from which on a column of the estimate is shown."""
-
-
-def _columns(*, goal: bool) -> tuple[Column, ...]:
-    """What stands in a row: the estimate, then what was compiled; each hidden without a value."""
-    first = ("mark", "target", "chip", "fps", "reaches", "fps_range", "fps_change", "time_ms",
-             "total_bytes", "memory_change", "npu_layers", "cpu_layers", "refused_layers", "dtype",
-             "basis")  # fmt: skip
-    # what a chip needs has the room of time and basis
-    widths = _FROM | (dict.fromkeys(("time_ms", "basis"), 104) if goal else {})
-    return (
-        *(
-            CHIPS.column(key).but(from_width=widths.get(key, CHIPS.column(key).from_width))
-            for key in first
-        ),
-        COMPILED.column("state").but(from_width=1),
-        COMPILED.column("size").but(from_width=112),
-        COMPILED.column("toolkit").but(from_width=148),
-        COMPILED.column("total_cycles").but(key="compiled_cycles", from_width=120),
-        AGREEMENT.column("equal").but(from_width=120),
-        CHIPS.column("way"),
-        CHIPS.column("then"),
-    )
-
-
-_TITLE = "A chip, what the model costs on it, what was compiled."
-_TABLES = [Table("chip-list", _TITLE, _columns(goal=goal)) for goal in (False, True)]
+_TABLE = Table(
+    "chip-list",
+    "A chip, what the model costs on it, what was compiled.",
+    (
+        *CHIPS.columns,
+        *COMPILED.pick("state", "size", "toolkit").columns,
+        COMPILED.column("total_cycles").but(key="compiled_cycles"),
+        AGREEMENT.column("equal"),
+    ),
+)
+_COLUMNS = (
+    "mark target chip fps reaches fps_range@1 fps_change time_ms@72 total_bytes@104 "
+    "memory_change@128 npu_layers@140 cpu_layers refused_layers@1 dtype@124 basis@72 state@1 "
+    "size@112 toolkit@148 compiled_cycles@120 equal@120 way then"
+)
+"""The estimate, then what was compiled; each hidden without a value."""
+_AS_IS = _TABLE.pick(*_COLUMNS.split())
+_WITH_GOAL = _TABLE.pick(*_COLUMNS.replace("@72", "@104").split())
+"""What a chip needs has the room of time and basis."""
 
 
 class ChipsPane(WithJob):
     """A row for each chip; while a job compiles, its stages and log below."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        self.table = RecordTable(_TABLES[0], id="chip-table", what="chips")
+        self.table = RecordTable(_AS_IS, id="chip-table", what="chips")
         super().__init__(RecordView("Chips (estimated)", self.table), id=id)
 
     @property
@@ -75,7 +63,7 @@ class ChipsPane(WithJob):
         """Show the chips, and the compilation that runs."""
         goal = chips.answers.goal
         self.view.set_title(f"Chips (estimated{f', goal {goal:g} FPS' if goal else ''})")
-        self.table.declared = _TABLES[goal is not None]
+        self.table.declared = _AS_IS if goal is None else _WITH_GOAL
         rows = _by_chip(chips.overview)
         before = _by_chip(chips.answers.overview() if chips.varied else None)
         states = chips.targets.states
@@ -187,7 +175,7 @@ def _side_by_side(chips: Sequence[str]) -> Table:
     def sign_style(sign: str | None) -> Meaning:
         return "bad" if sign == "✗" else "warn"
 
-    columns = [*COST.pick("number", "name").columns, COST.column("op").but(from_width=100)]
+    columns = [*COST.pick("number", "name", "op@100").columns]
     wide = COST.column("bar").but(width=_BAR, from_width=30 + 24 * len(chips))
     for at, chip in enumerate(chips):
         columns += [

@@ -287,13 +287,9 @@ class Chips(TableWorkspace):
         if layer := self.views.layer_id:
             self.post_message(GoToLayer(layer, "cost"))
 
-    @on(Rows.Chosen, "#export-forms, #toolkits")
+    @on(Rows.Chosen, "#export-forms, #toolkits, #code-settings")
     def _open_row(self) -> None:
-        self.run_or_say("detail" if self.view == "Toolkits" else "run")
-
-    @on(Rows.Chosen, "#code-settings")
-    def _open_setting(self) -> None:
-        self.run_or_say("edit")
+        self.run_or_say({"Toolkits": "detail", "Code": "edit"}.get(self.view, "run"))
 
     @on(Rows.Chosen, "#code-files")
     def _open_file(self) -> None:
