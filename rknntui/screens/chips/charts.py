@@ -71,7 +71,7 @@ class ChartPane(Vertical):
 
     def compose(self) -> ComposeResult:
         yield self.chart
-        yield Divider(f"{self.id}-divider")
+        yield Divider(str(self.id).replace("-pane", "-divider"))
         yield self.view
 
     @property

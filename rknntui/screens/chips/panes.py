@@ -38,7 +38,7 @@ class ChipViews(Views):
         "Code": (CodePane, "code-pane"),
         "Exports": (ExportsPane, "exports-pane"),
         "Compare": (ComparePane, "side-pane"),
-        "Memory": (SpansPane, "spans-pane"),
+        "Memory": (SpansPane, "memory-pane"),
         "Roofline": (RooflinePane, "roofline-pane"),
         "Advice": (AdvicePane, "advice-pane"),
         "Toolkits": (ToolkitsPane, "toolkits-pane"),
