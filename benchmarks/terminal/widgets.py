@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 KINDS = ("DataTable", "ours", "Tree, all nodes", "our tree, all groups open")
 MOVES = 50
+TITLES = ("#", "operator", "name", "shape", "value")
 
 
 def main() -> None:
@@ -83,12 +84,13 @@ def made(kind: str) -> Any:
     """The empty widget."""
     from textual.widgets import DataTable, Tree
 
+    from engine.wire.table import Column, Table
     from rknntui.widgets.graph_tree import GraphTree
-    from rknntui.widgets.table import Column, Table
+    from rknntui.widgets.records import RecordTable
 
     if kind == "ours":
-        titles = ("#", "operator", "name", "shape", "value")
-        return Table([Column(title, 8, grow=title == "name") for title in titles])
+        columns = tuple(Column(title, width=8, grow=title == "name") for title in TITLES)
+        return RecordTable(Table("nodes", "", columns), id="nodes", what="nodes")
     if kind == "DataTable":
         return DataTable(cursor_type="row")
     return Tree("graph") if kind.startswith("Tree") else GraphTree()
@@ -99,18 +101,19 @@ def actions(widget: Any, rows: list[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
     from textual.widgets import DataTable, Tree
 
     from engine.wire.model import GraphView
-    from rknntui.widgets.table import Table
+    from rknntui.widgets.records import RecordTable
 
-    if isinstance(widget, Table):
+    if isinstance(widget, RecordTable):
+        records = [dict(zip(TITLES, row, strict=True)) for row in rows]
         return (
-            lambda: widget.set_rows(rows),
-            lambda: widget.sort_by(4),
+            lambda: widget.set_records(records),
+            lambda: widget.sort_field(TITLES[4]),
             lambda: widget.action_move(1),
         )
     if isinstance(widget, DataTable):
 
         def fill() -> None:
-            keys = widget.add_columns("#", "operator", "name", "shape", "value")
+            keys = widget.add_columns(*TITLES)
             widget.add_rows(rows)
             widget.last_key = keys[4]
 

@@ -104,32 +104,25 @@ class Rows(Painted, ScrollView, can_focus=True):
     def head_clicked(self, x: int) -> None:
         """Somebody clicked into the lines at the top, at column ``x``."""
 
-    @property
-    def row_width(self) -> int:
-        """Cells of the widest row; 0 fits rows to the view."""
-        return 0
-
     def rows_changed(self, *, keep_cursor: bool = True) -> None:
         """Draw anew after rows were added, removed or changed."""
         count = self.row_count
-        self.virtual_size = Size(self.row_width, count + self.head)
+        self.virtual_size = Size(0, count + self.head)
         self.set_reactive(Rows.cursor, min(self.cursor, max(0, count - 1)) if keep_cursor else 0)
         if not keep_cursor:
             self.scroll_to(0, 0, animate=False, force=True)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        offset_x, offset_y = self.scroll_offset
         width = self.scrollable_content_region.width
         if y < self.head:
-            head = self.head_line(y, max(width, self.row_width))
-            return self.paint(head, width, offset_x)
-        index = y + offset_y - self.head
+            return self.paint(self.head_line(y, width), width)
+        index = y + self.scroll_offset.y - self.head
         if not self.row_count and y - self.head < len(self.empty):
             return self.paint(self.empty[y - self.head], width)
         if not 0 <= index < self.row_count:
             return Strip.blank(width, self.rich_style)
-        strip = self.paint(self.row_line(index, max(width, self.row_width)), width, offset_x)
+        strip = self.paint(self.row_line(index, width), width)
         if self.SHOW_CURSOR and index == self.cursor:
             strip = self.style_strip(strip, "cursor")
         return strip
@@ -203,7 +196,7 @@ class Rows(Painted, ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         index = event.y + self.scroll_offset.y - self.head
         if event.y < self.head:
-            self.head_clicked(event.x + self.scroll_offset.x)
+            self.head_clicked(event.x)
         if event.y >= self.head and 0 <= index < self.row_count:
             chosen = index == self.cursor or event.chain > 1
             self.cursor = index
@@ -246,7 +239,7 @@ class TextRows(Rows):
             self.rows_changed(keep_cursor=False)
             return
         if len(old) != len(lines):
-            self.virtual_size = Size(self.row_width, len(lines) + self.head)
+            self.virtual_size = Size(0, len(lines) + self.head)
             self.set_reactive(Rows.cursor, min(self.cursor, max(0, len(lines) - 1)))
             self.refresh_row(self.scroll_offset.y + self.size.height - 1)
         for index in range(max(len(old), len(lines))):

@@ -69,9 +69,9 @@ class RecordView(Vertical):
         parts = [self.title]
         if total:
             parts.append(f"{shown} of {total}" if shown != total else str(total))
-        if table.sort_column is not None:
+        if table.sorted_by is not None:
             mark = "▼" if table.descending else "▲"
-            parts.append(f"by {table.columns[table.sort_column].called} {mark}")
+            parts.append(f"by {table.declared.column(table.sorted_by).called} {mark}")
         if table.filter_text:
             parts.append(f"with “{table.filter_text}”")
         self._caption.update(" · ".join(parts))

@@ -14,12 +14,13 @@ from engine.wire.build_tables import OUTPUTS
 from engine.wire.formats import NUMBER
 from engine.wire.model import GraphView
 from engine.wire.table import Column
+from engine.wire.table import Table as Declared
 from rknntui.widgets.charts import Histogram, histogram_lines
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.record_view import as_file
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import cells, fit
-from rknntui.widgets.table import Table
 from tests.tui.conftest import until
 
 
@@ -46,11 +47,12 @@ class Host(App[None]):
         yield self._widget
 
 
-def table() -> Table:
-    return Table((Column("name", width=6, grow=1), Column("value", format=NUMBER, width=6)))
+def table() -> RecordTable:
+    columns = (Column("name", width=6, grow=1), Column("value", format=NUMBER, width=6))
+    return RecordTable(Declared("made", "", columns), id="made", what="made")
 
 
-ROWS = [("b", 2), ("a", None), ("C", 10.5)]
+ROWS = [{"name": "b", "value": 2}, {"name": "a", "value": None}, {"name": "C", "value": 10.5}]
 
 
 async def test_lines_that_change_while_hidden_are_all_painted_anew(
@@ -99,25 +101,21 @@ async def test_the_row_under_the_cursor_stays_in_view_when_a_pane_shrinks(scroll
 async def test_a_table_sorts_numbers_as_numbers_and_nothing_last() -> None:
     made = table()
     async with Host(made).run_test():
-        made.set_rows(ROWS)
-        check_sorting(made)
-
-
-def check_sorting(made: Table) -> None:
-    made.sort_by(1)
-    assert [made.rows[i][0] for i in made._order] == ["b", "C", "a"]
-    made.sort_by(0)
-    assert [made.rows[i][0] for i in made._order] == ["a", "b", "C"]
-    made.set_filter("c 10")
-    assert [made.rows[i][0] for i in made._order] == ["C"]
-    assert made.to_csv().splitlines() == ["name,value", "C,10.5"]
-    assert made.row_text() == "C\t10.5"
+        made.set_records(ROWS)
+        names = lambda: [record["name"] for record in made.records]  # noqa: E731 - said four times
+        made.sort_field("value")
+        assert names() == ["b", "C", "a"]
+        made.sort_field("name")
+        assert names() == ["a", "b", "C"]
+        made.set_filter("c 10")
+        assert names() == ["C"]
+        assert made.as_rows() == [("name", "value"), ("C", "10.5")]
 
 
 async def test_a_row_and_its_head_have_the_same_width() -> None:
     made = table()
     async with Host(made).run_test():
-        made.set_rows(ROWS)
+        made.set_records(ROWS)
         assert cells(made.row_line(0, 40)) == cells(made.head_line(0, 40)) <= 40
 
 

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from engine import Finding, UsageError
 from engine.wire.formats import NUMBER
 from engine.wire.layers import QUALITY
-from engine.wire.table import Column, says
+from engine.wire.table import Column, Table, says
 from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ConfirmDialog
 from rknntui.screens.dialogs.help import HelpDialog
@@ -22,7 +22,6 @@ from rknntui.screens.recipe.words import issue_lines
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import fit
-from rknntui.widgets.table import Table
 from rknntui.widgets.wrap import wrap, wrap_line
 from tests.tui.conftest import screen_text, until
 
@@ -144,8 +143,10 @@ def test_columns_show_whole_texts_where_there_is_room() -> None:
         Column("name", width=8, grow=1),
         Column("shape", width=11),
     )
-    table = Table(columns)
-    table.set_rows([(1, "BatchNormalization", "/stage2/stage2.1/norm", "1x160x160x160")])
+    table = RecordTable(Table("nodes", "", columns), id="nodes", what="nodes")
+    keys = [column.key for column in columns]
+    node = (1, "BatchNormalization", "/stage2/stage2.1/norm", "1x160x160x160")
+    table.set_records([dict(zip(keys, node, strict=True))])
     for width in (80, 120, 200):
         line = "".join(text for text, _ in table.row_line(0, width))
         assert "…" not in line
@@ -153,7 +154,8 @@ def test_columns_show_whole_texts_where_there_is_room() -> None:
     narrow = "".join(text for text, _ in table.row_line(0, 50))
     assert cell_len(narrow) <= 50
     assert "norm" in narrow
-    table.set_rows([(1, "Add", "/stage2/stage2.1/a/very/long/name/of/a/layer/norm", "1x10")])
+    node = (1, "Add", "/stage2/stage2.1/a/very/long/name/of/a/layer/norm", "1x10")
+    table.set_records([dict(zip(keys, node, strict=True))])
     line = "".join(text for text, _ in table.row_line(0, 80))
     assert "…" not in line, "short texts give their room to names"
 

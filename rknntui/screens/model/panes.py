@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual import on
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Tensor,
         TensorStatistics,
     )
+    from engine.wire.table import Record
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded, RecipeChanged
 
@@ -147,13 +148,13 @@ def empty_lines() -> list[Line]:
     return [[("No model is open.", "head")], [], *keys]
 
 
-NODES = GRAPH_NODES.pick("number", "op", "name", "shape", "dtype").columns
-"""Columns of the nodes of a graph as a table."""
+NODES = GRAPH_NODES.pick("number", "op", "name", "shape", "dtype")
+"""The nodes of a graph as a table."""
 
 
-def node_rows(nodes: Iterable[NodeRow]) -> list[tuple[Any, ...]]:
-    """The rows of that table: position, operator, name, shape of the first output, its dtype."""
-    return [(at, *(column.of(node) for column in NODES[1:])) for at, node in enumerate(nodes)]
+def node_rows(nodes: Iterable[NodeRow]) -> list[Record]:
+    """The rows of that table."""
+    return [NODES.record(node, number=at) for at, node in enumerate(nodes)]
 
 
 # What the detail pane says: lines of text from what the worker answers.

@@ -20,7 +20,8 @@ from rknntui.widgets.divider import Divider
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import SearchLine
-from rknntui.widgets.table import Table
+from rknntui.widgets.record_view import as_file
+from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +91,7 @@ class ModelWorkspace(Workspace):
     def compose(self) -> ComposeResult:
         with Horizontal():
             with Vertical(id="graph"):
-                yield Table(NODES, id="nodes")
+                yield RecordTable(NODES, id="nodes", what="nodes")
                 yield GraphTree(id="tree")
                 yield SearchLine("search: words of name, operator, tensor, shape")
             yield Divider("model-divider")
@@ -111,7 +112,7 @@ class ModelWorkspace(Workspace):
     neighbours = getters.query_one(Neighbours)
     """The node under the cursor between its neighbours."""
 
-    table = getters.query_one(Table)
+    table = getters.query_one("#nodes", RecordTable)
     """The nodes as a table."""
 
     # -- the session -------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ class ModelWorkspace(Workspace):
         self.graph.set_graph(f"{what} · {len(view.nodes):,} nodes", view, opened)
         words = self.session.layers.filter
         self._found = self.graph.matches(words) if words else []
-        self.table.set_rows(node_rows(view.nodes if self.table.display else ()))
+        self.table.set_records(node_rows(view.nodes if self.table.display else ()))
         self._show_model()
         self._go_to_wanted()
         self.refresh_bindings()
@@ -451,7 +452,7 @@ class ModelWorkspace(Workspace):
         self.graph.display = not table.display
         self.set_class(table.display, "-table")
         if table.display:
-            table.set_rows(node_rows(self.graph.nodes))
+            table.set_records(node_rows(self.graph.nodes))
         # at once: a key that follows may lead to another workspace, with its own focus
         self.screen.set_focus(table if table.display else self.graph)
 
@@ -473,13 +474,16 @@ class ModelWorkspace(Workspace):
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""
         if not self.table.display:
-            self.table.set_rows(node_rows(self.graph.nodes))
-        self.workbench.output.save("Write the nodes as CSV", "nodes.csv", self.table.to_csv())
+            self.table.set_records(node_rows(self.graph.nodes))
+        text = as_file(".csv", self.table.declared, self.table.records).decode()
+        self.workbench.output.save("Write the nodes as CSV", "nodes.csv", text)
 
     def copy_text(self) -> str:
         if self.detail.has_focus and self.detail.lines:
             return "".join(text for text, _ in self.detail.lines[self.detail.cursor]).strip()
-        return (self.table if self.table.display else self.graph).row_text()
+        if self.table.display and self.table.record is not None:
+            return "\t".join(self.table.as_rows([self.table.record])[1])
+        return self.graph.row_text()
 
     def action_copy_detail(self) -> None:
         """Copy the detail pane."""
