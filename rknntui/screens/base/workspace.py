@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual import on
@@ -254,6 +255,31 @@ class Workspace(Container):
         Its events come as ``JobChanged`` and ``JobEnded``, its errors as a dialog.
         """
         self.workbench.start_job(method, params, title)
+
+    def start_writing(
+        self,
+        method: Task[P, R],
+        params: P,
+        title: str,
+        *paths: str | None,
+        replaces: str = "force",
+    ) -> None:
+        """Start a long action that writes files, after a yes where some of them are there.
+
+        Args:
+            method: what is done.
+            params: its parameters.
+            title: of the job.
+            paths: of the files.
+            replaces: the parameter that allows it to replace what is there.
+        """
+        from rknntui.screens.dialogs.picker import ask_overwrite
+
+        def start(yes: bool) -> None:
+            allowed: Any = replace(cast("Any", params), **{replaces: yes})
+            self.start_job(method, allowed, title)
+
+        ask_overwrite(self.app, paths, start)
 
     def action_apply_remedy(self) -> None:
         """Do what a finding advises; where several have a remedy, ask which one."""

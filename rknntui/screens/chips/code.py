@@ -14,7 +14,6 @@ from engine.wire.project_tables import PROJECT_FILES, PROJECT_SETTINGS
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
 from rknntui.screens.chips.compiling import APPLIES
-from rknntui.screens.dialogs.picker import ask_overwrite
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.findings import finding_lines, wrapped
@@ -84,34 +83,16 @@ def project_command(project: CodegenParams, workspace: Workspace) -> list[str]:
     return command_with("codegen", workspace.session, request)
 
 
-_TITLES = {
-    "language": "language",
-    "task": "task",
-    "chip": "chip",
-    "model": "compiled model",
-    "inputs": "inputs",
-    "path": "folder",
+_MEANINGS = {**LANGUAGES, **{str(task): text for task, text in MODEL_TASKS.items()}}
+_SETTINGS = {
+    "language": ("language", "", ""),
+    "task": ("task", "", ""),
+    "chip": ("chip", "! none", "neither the target nor a model names one"),
+    "model": ("compiled model", "none yet", "{chips.run} in Chips compiles it"),
+    "inputs": ("inputs", "first calibration sample", "stored with the outputs they must give"),
+    "path": ("folder", "", ""),
 }
-"""What is shown, by its field of the request."""
-
-
-def _shown(asked: CodegenParams, name: str, chip: str) -> tuple[str, str]:
-    """(value, what it means) of a setting; ``chip``: as of :func:`chip_of`."""
-    match name:
-        case "language":
-            return asked.language, LANGUAGES[asked.language]
-        case "task":
-            return asked.task, MODEL_TASKS[asked.task]
-        case "chip":
-            return chip or "! none", "" if chip else "neither the target nor a model names one"
-        case "model":
-            about = "" if asked.model else with_keys("{chips.run} in Chips compiles it")
-            return asked.model or "none yet", about
-        case "inputs":
-            about = "stored with the outputs they must give" if not asked.inputs else ""
-            return ", ".join(map(str, asked.inputs)) or "first calibration sample", about
-        case _:
-            return asked.path, ""
+"""Field of the request -> its title; where it is not set what stands there, and what that means."""
 
 
 def chip_of(asked: CodegenParams, session: Session) -> str:
@@ -149,11 +130,13 @@ class CodePane(Vertical):
     def take(self, chips: Chips) -> None:
         """Show the settings, and the files of the last project."""
         asked = project_request(self.project, chips)
-        chip = chip_of(asked, chips.session)
+        asked = replace(asked, chip=chip_of(asked, chips.session))
         records = []
-        for name, title in _TITLES.items():
-            value, about = _shown(asked, name, chip)
-            records.append({"key": name, "title": title, "value": value, "about": about})
+        for name, (title, unset, means) in _SETTINGS.items():
+            value = getattr(asked, name) or ""
+            text = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+            about = _MEANINGS.get(text, "") if text else with_keys(means)
+            records.append({"key": name, "title": title, "value": text or unset, "about": about})
         self.table.set_records(records, keep="key")
         files = self.result.files if self.result is not None else ()
         text = "No project is written yet: {chips.run} writes it, {chips.edit} changes it first."
@@ -202,13 +185,8 @@ def ask_project(
 def write_project(workspace: Workspace, project: CodegenParams) -> None:
     """Start the job; before a folder with something in it is replaced, ask."""
     request = project_request(project, workspace)
-    path = request.path
-
-    def start(overwrite: bool) -> None:
-        title = f"project {sanitize(Path(path).name, 80)}"
-        workspace.start_job(CODEGEN, replace(request, overwrite=overwrite), title)
-
-    ask_overwrite(workspace.app, [path], start)
+    title = f"project {sanitize(Path(request.path).name, 80)}"
+    workspace.start_writing(CODEGEN, request, title, request.path, replaces="overwrite")
 
 
 def show_file(workspace: Workspace, path: str) -> None:

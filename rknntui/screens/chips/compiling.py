@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,6 @@ from engine.wire.formats import CHANGE, DURATION, PROGRESS, SIZE
 from engine.wire.table import since
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
-from rknntui.screens.dialogs.picker import ask_overwrite
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.findings import finding_lines, wrapped
 
@@ -98,15 +98,10 @@ def _ended(compiled: Compiled) -> str:
 
 def chip_states(job: JobView, chips: Iterable[str]) -> dict[str, str]:
     """What a compilation that runs does for each chip; stages name theirs."""
-    return {chip: _state(_stages_of(job, chip)) for chip in chips}
-
-
-def _stages_of(job: JobView, chip: str) -> list[StageProgress]:
-    def names(stage: StageProgress) -> bool:
-        words = f"{stage.name} {stage.title}".replace(":", " ").replace("-", " ").split()
-        return chip in words
-
-    return [stage for stage in job.stages.values() if names(stage)]
+    words = {name: re.split(r"[\s:-]", f"{name} {s.title}") for name, s in job.stages.items()}
+    return {
+        chip: _state([s for name, s in job.stages.items() if chip in words[name]]) for chip in chips
+    }
 
 
 def _state(stages: list[StageProgress]) -> str:
@@ -144,11 +139,7 @@ def ask_compile(
     def start(asked: CompileParams) -> None:
         targets.settings = replace(asked, refresh=False)
         title = f"compile {sanitize(workspace.session.stem, 60)} for {names}"
-
-        def go(force: bool) -> None:
-            workspace.start_job(COMPILE, replace(asked, force=force), title)
-
-        ask_overwrite(workspace.app, _files(asked.path, chips), go)
+        workspace.start_writing(COMPILE, asked, title, *_files(asked.path, chips))
 
     path = str(Path.cwd() / file_name(workspace, chips))
     recipe = dict(workspace.session.recipe)

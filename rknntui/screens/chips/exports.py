@@ -28,10 +28,9 @@ from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from textual.app import App
 
@@ -124,11 +123,8 @@ def ask_export(workspace: Workspace, form: BuildForm) -> None:
     """Ask for the file of a form, and start the job."""
 
     def go(asked: ExportParams) -> None:
-        def start(force: bool) -> None:
-            title = f"export {sanitize(Path(asked.path).name, 80)}"
-            workspace.start_job(EXPORT, replace(asked, force=force), title)
-
-        ask_overwrite(workspace.app, [asked.path], start)
+        title = f"export {sanitize(Path(asked.path).name, 80)}"
+        workspace.start_writing(EXPORT, asked, title, asked.path)
 
     path = str(Path.cwd() / f"{workspace.session.stem}{form.suffix}")
     now = ExportParams(recipe=dict(workspace.session.recipe), path=path, format=form.format)
@@ -143,32 +139,6 @@ def export_command(workspace: Workspace, form: BuildForm) -> list[str]:
     path = f"{workspace.session.stem}{form.suffix}"
     request = ExportParams(recipe={}, path=path, format=form.format)
     return command_with("export", workspace.session, request)
-
-
-def written_lines(path: str, size: int, sha256: str, most: int) -> list[Line]:
-    """A file that was written, of its path so many letters; none where there is none."""
-    if not path:
-        return []
-    return [
-        [(sanitize(path, most), "accent")],
-        [(f"{human_bytes(size)}, SHA-256", "")],
-        [(sha256, "dim")],
-        [],
-    ]
-
-
-def show_exported(app: App[None], result: Exported) -> None:
-    """Tell what was written, and how it is used."""
-    from rknntui.screens.dialogs.dialogs import TextDialog
-
-    lines: list[Line] = [
-        *written_lines(result.path, result.bytes, result.sha256, 300),
-        *[[(row, "")] for row in wrap(sanitize(result.note, 2000), 70)],
-        *finding_lines(result.findings, 70, APPLIES),
-        [],
-        [(with_keys("{app.open} opens it here again."), "dim")] * (result.format == "rknn"),
-    ]
-    app.push_screen(TextDialog("Exported", lines))
 
 
 # What is made of a file: an encrypted model, and a model in segments.
@@ -238,11 +208,7 @@ def ask_segments(workspace: Workspace, start: str, chips: Sequence[str]) -> None
 
     def go(asked: SegmentsParams) -> None:
         title = f"segment {sanitize(Path(asked.path).name, 80)}"
-
-        def start_job(force: bool) -> None:
-            workspace.start_job(SEGMENTS_CUT, replace(asked, force=force), title)
-
-        ask_overwrite(workspace.app, [asked.output], start_job)
+        workspace.start_writing(SEGMENTS_CUT, asked, title, asked.output)
 
     path = workspace.session.container or start
     chip = workspace.session.chip or None
@@ -252,37 +218,53 @@ def ask_segments(workspace: Workspace, start: str, chips: Sequence[str]) -> None
     SEGMENTS_FORM.ask(workspace.app, now, then=go, check=checked_cuts, choices=choices)
 
 
-def show_file_result(app: App[None], result: Encrypted | Segments) -> None:
-    """Tell what was made."""
+def show_written(app: App[None], result: Exported | Encrypted | Segments) -> None:
+    """Tell what was written, and how it is used."""
     from rknntui.screens.dialogs.dialogs import TextDialog
 
-    def lines(width: int) -> list[Line]:
-        content: list[Line] = written_lines(result.path, result.size, result.sha256, 400)
-        if isinstance(result, Encrypted):
-            how = "AES-256-GCM, with your key" if result.ours else sanitize(result.toolkit, 60)
-            content += [[(f"Encrypted, level {result.level} ({how}).", "")], []]
-            copies_by_title = {
-                "Removed": result.wiped,
-                "In plain form there is still": result.stays,
-            }
-            for what, copies in copies_by_title.items():
-                names = ", ".join(sanitize(copy.name, 200) for copy in copies)
-                content += wrapped(f"{what}: {names}.", width, "") if copies else []
-            return content + finding_lines(result.findings, width, APPLIES)
-        for number, row in enumerate(result.segments[:_MOST_SEGMENTS], 1):
-            time = (
-                f", {MILLISECONDS.text(row.time_ms)} ms estimated"
-                if row.time_ms is not None
-                else ""
-            )
-            text = (
-                f"{number}: {row.layers} layers, {row.first} to {row.last} "
-                f"({sanitize(row.ends, 60)}){time}; {human_bytes(row.crossing_bytes)} cross"
-            )
-            content += wrapped(text, width, "")
-        if (rest := len(result.segments) - _MOST_SEGMENTS) > 0:
-            content.append([(f"and {rest} more", "dim")])
-        return content + finding_lines(result.findings, width, APPLIES)
+    size = result.bytes if isinstance(result, Exported) else result.size
+    file: list[Line] = [
+        [(sanitize(result.path, 400), "accent")],
+        [(f"{human_bytes(size)}, SHA-256", "")],
+        [(result.sha256, "dim")],
+        [],
+    ]
 
-    title = "Encrypted" if isinstance(result, Encrypted) else "Segments"
-    app.push_screen(TextDialog(title, lines))
+    def lines(width: int) -> list[Line]:
+        texts = [line for text in _said(result) for line in wrapped(text, width, "")]
+        opens = isinstance(result, Exported) and result.format == "rknn"
+        how = with_keys("{app.open} opens it here again.") if opens else ""
+        return [
+            *(file if result.path else []),
+            *texts,
+            *finding_lines(result.findings, width, APPLIES),
+            *[[], *wrapped(how, width, "dim")],
+        ]
+
+    app.push_screen(TextDialog(type(result).__name__, lines))
+
+
+def _said(result: Exported | Encrypted | Segments) -> Iterator[str]:
+    """What is said of a file that was written."""
+    match result:
+        case Exported():
+            yield sanitize(result.note, 2000)
+        case Encrypted():
+            how = "AES-256-GCM, with your key" if result.ours else sanitize(result.toolkit, 60)
+            yield f"Encrypted, level {result.level} ({how})."
+            for what, copies in (
+                ("Removed", result.wiped),
+                ("In plain form there is still", result.stays),
+            ):
+                if copies:
+                    yield f"{what}: {', '.join(sanitize(copy.name, 200) for copy in copies)}."
+        case Segments():
+            for number, row in enumerate(result.segments[:_MOST_SEGMENTS], 1):
+                ms = row.time_ms
+                time = "" if ms is None else f", {MILLISECONDS.text(ms)} ms estimated"
+                yield (
+                    f"{number}: {row.layers} layers, {row.first} to {row.last} "
+                    f"({sanitize(row.ends, 60)}){time}; {human_bytes(row.crossing_bytes)} cross"
+                )
+            if (rest := len(result.segments) - _MOST_SEGMENTS) > 0:
+                yield f"and {rest} more"

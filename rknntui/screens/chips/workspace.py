@@ -37,8 +37,7 @@ from rknntui.screens.chips.exports import (
     ask_export,
     ask_segments,
     forget_key,
-    show_exported,
-    show_file_result,
+    show_written,
 )
 from rknntui.screens.chips.panes import ChipViews
 from rknntui.screens.chips.toolkits import (
@@ -222,11 +221,11 @@ class Chips(TableWorkspace):
             case Exported() as result if self.session.is_ours(job):
                 self.views.exports.written(result)
                 if self.shown:
-                    show_exported(self.app, result)
+                    show_written(self.app, result)
             case Generated() as result:
                 self.views.code.result = result
             case (Encrypted() | Segments()) as result if self.shown:
-                show_file_result(self.app, result)
+                show_written(self.app, result)
         if job.method == ENCRYPTION_ENCRYPT.name:
             forget_key(self)
         if job.method in TOOLKIT_JOBS:
