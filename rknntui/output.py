@@ -48,39 +48,25 @@ class Output:
 
     def save(self, title: str, name: str, text: str) -> None:
         """Ask for a file, proposing a name, and write a text into it."""
+        from rknntui.screens.dialogs.dialogs import ask_user
         from rknntui.screens.dialogs.picker import PathPicker
 
-        def write(path: str | None) -> None:
-            if path:
-                self.write_file(path, text)
+        picker = PathPicker(title, name, new=True)
+        ask_user(self._app, picker, lambda path: self.write_file(path, text.encode()))
 
-        self._app.push_screen(PathPicker(title, name, new=True), write)
-
-    def write_file(self, path: str, text: str) -> None:
-        """Write a text that the user asked for; an existing file only after a yes."""
+    def write_file(self, path: str, content: bytes, note: str = "") -> None:
+        """Write what the user asked for, an existing file only after a yes, and say so."""
         from pathlib import Path
 
-        from engine import EngineError, OutputExistsError, atomic_write
+        from engine import EngineError, atomic_write
+        from rknntui.screens.dialogs.picker import ask_overwrite
 
-        def write(overwrite: bool | None) -> None:
-            if overwrite is None:
-                return
+        def write(overwrite: bool) -> None:
             try:
-                atomic_write(Path(path), text.encode(), overwrite=overwrite)
-            except OutputExistsError:
-                self._ask_overwrite(path, write)
+                atomic_write(Path(path), content, overwrite=overwrite)
             except EngineError as error:
                 self._show_error(error)
             else:
-                self._app.notify(f"Written: {path}", markup=False)
+                self._app.notify(f"Written: {path}{note}", markup=False)
 
-        write(False)
-
-    def _ask_overwrite(self, path: str, then: Callable[[bool | None], None]) -> None:
-        """Ask whether an existing file may be replaced; ``then`` gets True, or None for no."""
-        from engine import sanitize
-        from rknntui.screens.dialogs.dialogs import ConfirmDialog
-
-        question = f"{sanitize(path, 300)} exists already. Replace it?"
-        answers = [("y", "replace", True), ("n", "keep", None)]
-        self._app.push_screen(ConfirmDialog("Replace a file", question, answers), then)
+        ask_overwrite(self._app, [path], write)

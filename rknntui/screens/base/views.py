@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +13,8 @@ from textual.message import Message
 
 from rknntui.keys.actions import REGISTRY, key_text
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.dialogs.picker import ask_new_file
+from rknntui.screens.dialogs.dialogs import ask_user
+from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.one_line import ViewBar
 from rknntui.widgets.record_view import RecordView, as_file
@@ -245,18 +245,12 @@ class TableWorkspace(Workspace):
         view = self.table_view()
         if view is None:
             return
-        start = Path.cwd() / f"{self.session.stem}-{view.table.what}.csv"
-        title = "Save the table (.csv, .tsv, .json)"
-        ask_new_file(self.app, title, start, partial(self._save, view))
+        table, output = view.table, self.workbench.output
+        start = str(Path.cwd() / f"{self.session.stem}-{table.what}.csv")
 
-    def _save(self, view: RecordView, path: str, force: bool) -> None:
-        from engine import EngineError, atomic_write
+        def write(path: str) -> None:
+            content = as_file(Path(path).suffix.lower(), table.declared, table.records)
+            output.write_file(path, content, f" ({len(table.records)} rows)")
 
-        table = view.table
-        content = as_file(Path(path).suffix.lower(), table.declared, table.records)
-        try:
-            atomic_write(Path(path), content, overwrite=force)
-        except EngineError as error:
-            self.workbench.show_error(error)
-            return
-        self.notify(f"Wrote {len(table.records)} rows to {path}.", markup=False)
+        picker = PathPicker("Save the table (.csv, .tsv, .json)", start, new=True)
+        ask_user(self.app, picker, write)

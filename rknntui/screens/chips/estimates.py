@@ -223,7 +223,7 @@ def ask_report(chips: Chips) -> None:
         chips.ask(
             COST_ESTIMATE,
             params,
-            lambda found: output.write_file(path, cost_report(found, form, kind)),
+            lambda found: output.write_file(path, cost_report(found, form, kind).encode()),
         )
 
     start = str(Path.cwd() / f"{chips.session.stem}-{kind}.html")
