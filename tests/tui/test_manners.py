@@ -82,7 +82,7 @@ async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
 @pytest.mark.usefixtures("no_engine")
 async def test_every_column_that_sorts_has_a_name() -> None:
     app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=(140, 40)) as pilot:
         await pilot.press("3", "D")
         await settle(pilot)
         layers = app.workspace
