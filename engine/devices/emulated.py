@@ -164,6 +164,10 @@ def stop(address: str) -> bool:
 
 
 def close() -> None:
-    """End all of them."""
+    """End all of them; the adb server would list each for minutes yet."""
+    from engine.devices.transports.adb.link import Deadline
+    from engine.devices.transports.adb.server import AdbServer
+
     for address in tuple(_running):
+        AdbServer.of_environment().leave(address, Deadline(_END_SECONDS))
         stop(address)

@@ -100,10 +100,11 @@ class BoardState:
 
     @property
     def hot(self) -> tuple[float, str]:
-        """Degrees from which the NPU is called hot, and whose limit that is."""
-        limits = ((zone.throttled, zone.zone) for zone in self._npu_zones)
-        told = next(((limit, zone) for limit, zone in limits if limit is not None), None)
-        return (HOT, "documented") if told is None else (told[0], f"trip point of {told[1]}")
+        """Degrees from which the NPU is called hot, and the zone whose trip point that is; empty
+        where no zone tells one, and the documented limit stands.
+        """
+        zones = ((zone.throttled, zone.zone) for zone in self._npu_zones)
+        return next(((limit, zone) for limit, zone in zones if limit is not None), (HOT, ""))
 
     @property
     def _npu_zones(self) -> list[Temperature]:

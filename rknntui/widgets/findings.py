@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from engine import Finding, sanitize
 from rknntui.keys.actions import key_text
@@ -22,6 +22,13 @@ def told(texts: str | Iterable[str], width: int, style: str = "dim") -> list[Lin
     """Texts from outside as lines of one style."""
     rows = [texts] if isinstance(texts, str) else texts
     return [line for text in rows for line in wrapped(sanitize(text, 2000), width, style)]
+
+
+def error_text(error: object) -> str:
+    """What happened, its cause and its remedy: of an error, or as a job has it."""
+    told = error if isinstance(error, Mapping) else vars(error)
+    parts = [told.get("what") or str(error), told.get("cause"), told.get("remedy")]
+    return sanitize(" ".join(str(part) for part in parts if part), 1000)
 
 
 def finding_lines(findings: Iterable[Finding], width: int, applies: str) -> list[Line]:

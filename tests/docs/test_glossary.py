@@ -65,6 +65,8 @@ def titles(module: ast.Module) -> Iterator[str]:
         found: list[str] = []
         if called(node) == "ViewBar":
             found = views(module, node)
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "VIEWS":
+            found = [t for key in getattr(node.value, "keys", ()) for t in texts(key)]
         elif isinstance(node, ast.For) and "title" in {
             getattr(n, "id", "") for n in ast.walk(node.target)
         }:

@@ -27,6 +27,7 @@ from tests.tui.board_answers import ran
 
 __all__ = [
     "ABOUT",
+    "HEAD",
     "LOCKED",
     "READY",
     "Answers",
@@ -58,6 +59,12 @@ ABOUT = About(
     (VersionRow("driver", "0.9.8"), VersionRow("runtime", note="there is none")),
     (Check("chip", "bad", "the model is for rk3566", "compile it for rk3588"),),
 )
+
+
+_RAN = ran()
+HEAD: dict[str, Any] = {
+    name: getattr(_RAN, name) for name in ("label", "device", "chip", "runtime", "driver")
+}
 
 
 class Answers:
@@ -139,14 +146,12 @@ def sample(at: float, load: float, device: str = READY.id) -> BoardSample:
 
 def perf_look(at: float, fps: float, **more: Any) -> PerfLook:
     """What a run tells meanwhile."""
-    run = ran()
-    head = {name: getattr(run, name) for name in ("label", "device", "chip", "runtime", "driver")}
     told: dict[str, Any] = {
         "at": at, "cores": "auto", "threads": 1, "count": int(at * fps),
         "frames_per_second": fps, "median": 5180.0, "p90": 5310.0, "p99": 6020.0,
         "celsius": {"npu-thermal": 61.0}, "clocks": {"NPU": 1_000_000_000},
     }  # fmt: skip
-    return PerfLook(**(head | told | more))
+    return PerfLook(**(HEAD | told | more))
 
 
 @pytest.fixture

@@ -12,10 +12,11 @@ import pytest
 from engine import DeviceError, JobCancelledError, UsageError, WorkerError
 from engine.base.errors import DeviceLostError
 from engine.base.findings import Finding
-from engine.wire.board import Temperature, VersionRow
+from engine.wire.board import MemoryParams, MemoryReport, Power, Temperature, VersionRow
 from engine.wire.devices import (
     EXAMINED,
     PERF_LOOK,
+    BoardMemory,
     Device,
     ExamineParams,
     Listing,
@@ -39,6 +40,7 @@ from rknntui.session.job_view_model import JobView
 from rknntui.workspaces import keys_of
 from tests.tui.bench_answers import (
     ABOUT,
+    HEAD,
     LOCKED,
     READY,
     Answers,
@@ -188,7 +190,9 @@ async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board
         await until(pilot, lambda: "Boards, 1 ready · 1" in screen_text(app), "an answer again")
         await pilot.press("1")
         await settle(pilot)
-        assert not workspace._looking.active, "nobody looks while it is hidden"
+        looked = answers.times("devices.list")
+        await asyncio.sleep(0.5)
+        assert answers.times("devices.list") == looked, "nobody looks while it is hidden"
 
 
 @pytest.mark.parametrize("size", [SIZE, (200, 60)])
@@ -285,6 +289,8 @@ async def test_the_examination_tells_each_step_and_its_commands_are_copied(
         watches.jobs[0].apply(EXAMINED.event(checks[0]))
         app.session.job_changed(watches.jobs[0])
         await until(pilot, lambda: "✓ transport: adb" in screen_text(app), "the first step")
+        for check in checks[1:]:
+            watches.jobs[0].apply(EXAMINED.event(check))
         watches.end(app.session, watches.jobs[0], "done", Checks(checks))
         await until(pilot, lambda: "1 problem" in screen_text(app), "what it found")
         text = screen_text(app)
@@ -293,7 +299,7 @@ async def test_the_examination_tells_each_step_and_its_commands_are_copied(
         assert "Fix: Update it." in text
         await pilot.press("Y")
         assert app.clipboard == "rknntui doctor --device adb:ready1"
-        workspace.views.examined.focus()
+        workspace.views.examination.focus()
         await pilot.press("down", "down", "down", "down", "y")
         assert app.clipboard == "adb reboot"
         await pilot.press("d")
@@ -321,9 +327,15 @@ async def test_a_board_is_watched_and_why_it_was_lost_is_said(
         assert "NPU 0  40 %" in text
         assert "✓ 45.2 °C" in text
         assert "memory 2.00 GiB of 8.00 GiB" in text
-        hot = replace(ABOUT.state, temperatures=(Temperature("npu-thermal", 97.0),))
+        assert "adb:ready1 · RK3588 · emulated ·" in text
+        wide = ("hot from 85.0 °C (documented)", "power – (no sensor)", "power ina226 5.12 W")
+        assert all(told in text for told in wide[:2]) or size == SIZE
+        zones = (Temperature("npu-thermal", 92.0, 91.0),)
+        hot = replace(ABOUT.state, temperatures=zones, powers=(Power("ina226", 5.12),))
         watches.tell(app.session, BoardSample(READY.id, 3, hot))
-        await until(pilot, lambda: "✗ 97.0 °C" in screen_text(app), "it is hot")
+        await until(pilot, lambda: "✗ 92.0 °C" in screen_text(app), "its own limit")
+        own = "hot from 91.0 °C (npu-thermal)" in screen_text(app)
+        assert (own and wide[2] in screen_text(app)) or size == SIZE
         watches.tell(app.session, BoardSample(READY.id, 3, None, "It was unplugged; it is tried."))
         await until(pilot, lambda: "✗ It was unplugged" in screen_text(app), "why")
         watches.jobs[-1].apply(NOTE.event(BoardNote(READY.id, "It is asked less often.")))
@@ -335,6 +347,9 @@ async def test_a_board_is_watched_and_why_it_was_lost_is_said(
         assert "✗ It was unplugged" in screen_text(app), "it is held"
         await pilot.press("p")
         await until(pilot, lambda: "NPU 0  20 %" in screen_text(app), "what came meanwhile")
+        watches.jobs[0].error = DeviceError("The disk is full.", remedy="Make room.").to_dict()
+        watches.end(app.session, watches.jobs[0], "failed")
+        await until(pilot, lambda: "✗ The disk is full. Make room." in screen_text(app), "why")
         await pilot.press("q")
         await until(pilot, lambda: not app.is_running, "nothing is asked")
 
@@ -377,18 +392,6 @@ async def test_marked_boards_have_a_line_each_and_another_rate_keeps_what_was_se
         await until(pilot, lambda: "end of the recording" in screen_text(app), "its end")
 
 
-async def test_a_watch_that_failed_says_why(answers: Answers, watches: Watches) -> None:
-    answers.listing = Listing((READY,))
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await bench(pilot)
-        await pilot.press("w")
-        await until(pilot, lambda: watches.jobs, "a watch")
-        watches.jobs[0].error = DeviceError("The disk is full.", remedy="Make room.").to_dict()
-        watches.end(app.session, watches.jobs[0], "failed")
-        await until(pilot, lambda: "✗ The disk is full. Make room." in screen_text(app), "why")
-
-
 async def test_keys_that_come_before_the_worker_leave_one_watch_or_none(
     answers: Answers, watches: Watches
 ) -> None:
@@ -403,7 +406,7 @@ async def test_keys_that_come_before_the_worker_leave_one_watch_or_none(
         await pilot.press("plus")
         await until(pilot, lambda: len(watches.jobs) == 2, "one at the other rate")
         watches.taken.set()
-        await until(pilot, lambda: watch.running, "the watch")
+        await until(pilot, lambda: watch.job is not None, "the watch")
         assert [params.hertz for params in watches.params] == [1, 2]
         assert watch.job is watches.jobs[1]
         assert watches.discarded == ["job0"]
@@ -415,7 +418,7 @@ async def test_keys_that_come_before_the_worker_leave_one_watch_or_none(
         await pilot.press("w")
         watches.taken.set()
         await until(pilot, lambda: watches.discarded == ["job0", "job2"], "it is not wanted")
-        assert not watch.running
+        assert watch.job is None
         watches.refused = DeviceError("There is no worker.")
         await pilot.press("w")
         await until(pilot, lambda: type(app.screen).__name__ == "ErrorDialog", "it is refused")
@@ -466,8 +469,15 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
         assert watches.params[-1].seconds == 40.0
         tell(again, perf_look(5.0, 185.0))
         await until(pilot, lambda: "▶ 0:25 of 1:00" in screen_text(app), "where it was")
-        await pilot.press("r")
+        assert "▶ 0:25 of 1:00, = ends it, too" in screen_text(app), "before it is pressed"
+        await pilot.press("M")
         assert again.state == "done", "it ends in order"
+        await until(pilot, lambda: watches.jobs[-1].method == "board.memory", "then it is asked")
+        assert watches.params[-1] == MemoryParams(recipe=app.session.recipe, device=READY.id)
+        told = MemoryReport(**HEAD, memory=BoardMemory(24 << 10, 36 << 10, 296, 60 << 10))
+        watches.end(app.session, watches.jobs[-1], "done", told)
+        await until(pilot, lambda: "internal     36.00 KiB ████████████" in screen_text(app), "it")
+        assert "On adb:127.0.0.1:40001, rk3588 (emulated)." in screen_text(app)
 
 
 async def test_runs_of_the_history_are_compared_in_words(

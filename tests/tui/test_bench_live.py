@@ -175,9 +175,9 @@ async def test_an_emulated_board_from_nothing(
         await until(pilot, lambda: app.session.layers.of("measured"), "its layers are timed")
         await press("equals_sign")
         await until(pilot, lambda: workspace.run.result, "the run ends in order, and is kept")
-        await until(pilot, lambda: workspace.views.compared.result, "it is compared")
+        await until(pilot, lambda: workspace.views.comparison, "it is compared")
         assert "FPS" in workspace_text(app)
-        assert workspace.views.compared.result.first == ""
+        assert workspace.views.comparison.first == ""
         assert pressed <= 12
         await press("r")
         await until(pilot, lambda: workspace.run.measuring, "it runs again")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,8 +39,8 @@ class Views(Vertical):
     A subclass sets ``VIEWS``, and tells in ``notes`` what is said.
     """
 
-    VIEWS: ClassVar[Mapping[str, tuple[type[Widget], str]]] = {}
-    """Name of a view -> its pane's class, which takes an ``id``, and the id, in their order.
+    VIEWS: ClassVar[Mapping[str, tuple[Callable[..., Widget], str]]] = {}
+    """Name of a view -> what makes its pane, and takes an ``id``, and the id, in their order.
 
     Views may share a pane.
     """

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import human_bytes, sanitize
-from engine.wire.board import HOT
-from engine.wire.formats import MILLISECONDS, RATE, clock_text
+from engine import sanitize
+from engine.wire.formats import CELSIUS, MILLISECONDS, RATE, SIZE, clock_text
 from engine.wire.monitor import ReplayParams
-from rknntui.keys.actions import key_text
+from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.bench.tracks import BoardTrack, Track
 from rknntui.widgets.charts import bars
 from rknntui.widgets.findings import wrapped
@@ -17,10 +16,7 @@ from rknntui.widgets.one_line import Fact, fit_facts
 from rknntui.widgets.strips import cells
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rknntui.screens.bench.boards import Watch
-    from rknntui.screens.bench.live import Measuring
+    from rknntui.screens.bench.live import Measuring, Watch
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 
@@ -28,6 +24,9 @@ _TRACE = 1e-9
 _NEAR = 10.0
 """Degrees below the limit from which a temperature is marked."""
 _ROOMY = 100
+
+Part = tuple[int, "Line"]
+"""A part of a line; those of the highest rank are left out where there is no room."""
 
 
 def spark(track: Track, room: int) -> str:
@@ -37,142 +36,117 @@ def spark(track: Track, room: int) -> str:
     return f"{''.join(drawn):<{room}}"
 
 
-def _row(parts: Sequence[tuple[int, Line]], width: int) -> Line:
-    """Parts of a line; those of the highest rank are left out where there is no room."""
+def _row(parts: list[Part], width: int) -> Line:
     shown = [part for part in parts if part[1]]
     while len(shown) > 1 and sum(cells(line) + 3 for _, line in shown) - 3 > width:
         shown.remove(max(reversed(shown), key=lambda part: part[0]))
     return [piece for _, line in shown for piece in (*line, ("   ", ""))][:-1]
 
 
-def heat(celsius: float | None) -> tuple[str, str]:
+def _figure(name: str, track: Track, long: int, style: str = "", sign: str = "") -> Line:
+    """What a figure is now, and its last values; – where the board does not tell it."""
+    now = "–" if track.now is None else f"{sign}{track.show(track.now)}"
+    drawn = spark(track, min(long, max(1, len(track.values))))
+    return [(name, "dim"), (now, style), (f" {drawn}", "accent")]
+
+
+def heat(celsius: float | None, hot: float) -> tuple[str, str]:
     """The sign of a temperature and its style."""
     if celsius is None:
         return "–", "dim"
-    if celsius >= HOT:
-        return "✗", "bad"
-    return ("!", "warn") if celsius >= HOT - _NEAR else ("✓", "good")
+    near = celsius >= hot - _NEAR
+    return ("✗", "bad") if celsius >= hot else ("!", "warn") if near else ("✓", "good")
 
 
-def rate_line(run: Measuring, width: int, estimate: str) -> Line:
+def rate_parts(run: Measuring, long: int, estimate: str) -> list[Part]:
     """Frames a second, percentiles, and what was estimated."""
-    point, answer = run.point, run.answer
-    long = 24 if width >= _ROOMY else 10
+    point = run.point
     guess: Line = [("estimated ", "dim"), (estimate, ""), (" FPS", "dim")] if estimate else []
-    if point is None or answer is None or point.frames_per_second is None:
+    if point is None or point.frames_per_second is None:
+        said: Line = [("FPS –  ", "dim"), (with_keys("{bench.run}"), "key"), (" measures", "dim")]
         if run.going:
-            said: Line = [("FPS ", "dim"), (f"…  {run.stage}", "accent")]
-        else:
-            said = [("FPS –  ", "dim"), (f"{key_text('bench.run')} ", "key"), ("measures", "dim")]
-        return _row([(0, said), (1, guess)], width)
-    figures: list[tuple[int, Line]] = [
-        (0, [("FPS ", "dim"), (RATE.text(point.frames_per_second), "head")])
-    ]
+            said = [("FPS ", "dim"), (f"…  {run.stage}", "accent")]
+        return [(0, said), (1, guess)]
+    fps: Line = [("FPS ", "dim"), (RATE.text(point.frames_per_second), "head")]
     if (curve := run.curve.get("FPS")) is not None:
-        figures[0][1].append((f" {spark(curve, min(long, len(curve.values)))}", "accent"))
-    percentiles: Line = []
+        fps.append((f" {spark(curve, min(long, len(curve.values)))}", "accent"))
+    times: Line = []
     for name, micros in (("p50", point.median), ("p90", point.p90), ("p99", point.p99)):
         if micros is not None:
-            percentiles += [(f"{name} ", "dim"), (f"{MILLISECONDS.text(micros / 1000)}  ", "")]
-    figures += [(0, [*percentiles, ("ms", "dim")]), (1, [(answer.label, "dim")]), (1, guess)]
-    count = [(f"{point.count:,} inferences", "dim")]
-    return _row([*figures, (3, count)], width)
+            times += [(f"{name} ", "dim"), (f"{MILLISECONDS.text(micros / 1000)}  ", "")]
+    count: Line = [(f"{point.count:,} inferences", "dim")]
+    return [(0, fps), (0, [*times, ("ms", "dim")]), (1, guess), (3, count)]
 
 
-def board_lines(board: BoardTrack, run: Measuring | None, width: int) -> list[Line]:
-    """Load of each core and clocks; temperature, memory, throttling; what is wrong."""
-    tracks, long = board.tracks, 12 if width >= _ROOMY else 5
-    loads: list[tuple[int, Line]] = [
-        (0, [(f"{name} ", "dim"), (f"{_now(track):>5} ", ""), (spark(track, long), "accent")])
+def load_parts(board: BoardTrack, long: int, *, named: bool = True) -> list[Part]:
+    """Load of each core and clocks."""
+    loads: list[Part] = [
+        (0 if named else 1, _figure(f"{name} " if named else "", track, long))
         for name, track in board.loads.items()
     ]
-    clocks: Line = []
-    for part in ("NPU", "DDR", "CPU"):
-        if (track := tracks.get(f"{part} clock")) is not None and track.now is not None:
-            clocks += [(f"{part} ", "dim"), (f"{_now(track).removesuffix(' MHz')} ", "")]
-    if clocks:
-        fixed = run is not None and run.going and run.params is not None and run.params.fix_clocks
-        loads.append((1, [*clocks, ("MHz fixed" if fixed else "MHz", "dim")]))
-    rest: list[tuple[int, Line]] = []
-    if (warm := tracks.get("temperature")) is not None:
-        sign, style = heat(warm.now)
-        line: Line = [("temperature ", "dim"), (f"{sign} {_now(warm)} ", style)]
-        rest.append((0, [*line, (spark(warm, long), "accent")]))
-        rest.append((2, [(f"hot from {HOT:g} °C (documented)", "dim")]))
-    if (used := tracks.get("memory")) is not None:
-        of = human_bytes(int(used.top))
-        line = [("memory ", "dim"), (_now(used), ""), (f" of {of} ", "dim")]
-        rest.append((0, [*line, (spark(used, long), "accent")]))
-    if run is not None:
-        rest += _of_run(run)
-    lines = [_row(parts, width) for parts in (loads, rest) if parts]
-    if board.problem:
-        lines += wrapped(f"✗ {sanitize(board.problem, 400)}", width, "bad")
-    if board.note:
-        lines += wrapped(f"! {sanitize(board.note, 400)}", width, "warn")
-    return lines
+    known = {part: board.tracks.get(f"{part} clock") for part in ("NPU", "DDR", "CPU")}
+    clocks = [
+        f"{part} {track.show(track.now).removesuffix(' MHz')}"
+        for part, track in known.items()
+        if track is not None and track.now is not None
+    ]
+    return [*loads, (2, [(" ".join(clocks), ""), (" MHz", "dim")] if clocks else [])]
 
 
-def _now(track: Track) -> str:
-    return "–" if track.now is None else track.show(track.now)
-
-
-def _of_run(run: Measuring) -> list[tuple[int, Line]]:
-    """Memory of the model, and whether a clock fell."""
-    point, answer = run.point, run.answer
-    parts: list[tuple[int, Line]] = []
-    if answer is not None and answer.memory is not None:
-        parts.append((2, [("model ", "dim"), (human_bytes(answer.memory.total), "")]))
-    if point is not None:
-        fell = point.throttled
-        said = ("! throttled", "warn") if fell else ("✓ no clock fell", "good")
-        parts.append((0 if fell else 1, [said]))
+def state_parts(board: BoardTrack, long: int, *, named: bool = True) -> list[Part]:
+    """Temperature and whose limit is near, memory, power."""
+    parts: list[Part] = []
+    hot, zone = (0.0, "") if board.state is None else board.state.hot
+    if (warm := board.tracks.get("temperature")) is not None:
+        sign, style = heat(warm.now, hot)
+        name = "temperature " if named else ""
+        parts.append((0, _figure(name, warm, long, style, f"{sign} ")))
+        limit = f"hot from {CELSIUS.text(hot)} ({zone or 'documented'})"
+        parts.append((2, [(limit, "dim")] if named else []))
+    if (used := board.tracks.get("memory")) is not None:
+        now, *rest = _figure("memory " if named else "", used, long)
+        parts.append((1 if named else 2, [now, rest[0], (f" of {SIZE.text(used.top)}", "dim")]))
+    watts = [(name, track) for name, track in board.tracks.items() if name.startswith("power")]
+    parts += [(1, _figure(f"{name} ", track, long)) for name, track in watts]
+    if board.state is not None and not watts:
+        parts.append((3, [("power – (no sensor)", "dim")]))
     return parts
 
 
-def head_text(
-    board: str, chip: str, run: Measuring | None, file: str, watch: str, width: int
-) -> list[Line]:
-    """Which board, what runs there, and how far the run is."""
+def run_parts(run: Measuring) -> list[Part]:
+    """Memory of the model, and whether a clock fell."""
+    point, answer, parts = run.point, run.answer, list[Part]()
+    if answer is not None and answer.memory is not None:
+        parts.append((4, [("model ", "dim"), (SIZE.text(answer.memory.total), "")]))
+    if point is not None and point.throttled:
+        parts.append((0, [("! throttled", "warn")]))
+    elif point is not None:
+        parts.append((2, [("✓ no clock fell", "good")]))
+    if run.going and run.params.fix_clocks:
+        parts.append((2, [("clocks are fixed", "dim")]))
+    return parts
+
+
+def head_facts(
+    board: BoardTrack, chip: str, run: Measuring | None, file: str, watch: str
+) -> list[Fact]:
+    """Which board, of which kind its figures are, what runs there, and how far the run is."""
     answer = None if run is None else run.answer
-    facts = [Fact(sanitize(board, 60)), Fact(sanitize(chip, 20) or "chip not known")]
+    label = board.facts.label if board.facts is not None else answer.label if answer else ""
+    facts = [Fact(sanitize(board.device, 60)), Fact(sanitize(chip, 20) or "chip not known")]
+    facts += [Fact(label)] if label else []
     if answer is not None:
-        runtime = sanitize(answer.runtime, 60).partition(" (")[0]
-        facts += [Fact(f"runtime {runtime}", (), 2)]
-        driver = sanitize(answer.driver, 60).partition(" (")[0]
-        facts += [Fact(f"driver {driver}", (), 4)] if driver else []
+        versions = {"runtime": (answer.runtime, 2), "driver": (answer.driver, 4)}
+        for name, (version, rank) in versions.items():
+            number = sanitize(version, 60).partition(" (")[0]
+            facts += [Fact(f"{name} {number}", (), rank)] if number else []
     facts.append(Fact(sanitize(file, 60), (), 3))
     if run is not None and run.going:
-        facts.append(Fact(f"▶ {clock_text(run.at)} of {clock_text(run.whole)}"))
+        time = f"▶ {clock_text(run.at)} of {clock_text(run.whole)}"
+        facts.append(Fact(with_keys(f"{time}, {{bench.compare}} ends it, too"), (time,)))
     elif run is not None and run.result is None:
         facts.append(Fact(run.settings.words, (), 3))
-    facts += [Fact(watch, (), 2)] if watch else []
-    return [[(fit_facts(tuple(facts), width), "head")]]
-
-
-def several_lines(boards: Sequence[tuple[BoardTrack, Measuring | None]], width: int) -> list[Line]:
-    """A line for each board."""
-    lines = []
-    for board, run in boards:
-        chip = "" if board.facts is None else sanitize(board.facts.chip, 12)
-        parts: list[tuple[int, Line]] = [
-            (0, [(f"{sanitize(board.device, 26):<26}", "head"), (f" {chip:<8}", "dim")])
-        ]
-        if run is not None and run.point is not None and run.point.frames_per_second is not None:
-            parts.append((0, [("FPS ", "dim"), (RATE.text(run.point.frames_per_second), "")]))
-        parts += [
-            (1, [(f"{_now(track):>5} ", ""), (spark(track, 5), "accent")])
-            for track in board.loads.values()
-        ]
-        if (warm := board.tracks.get("temperature")) is not None:
-            sign, style = heat(warm.now)
-            parts.append((0, [(f"{sign} {_now(warm)}", style)]))
-        if (used := board.tracks.get("memory")) is not None:
-            parts.append((2, [(_now(used), ""), (f" of {human_bytes(int(used.top))}", "dim")]))
-        if board.problem:
-            parts = [parts[0], (0, [(f"✗ {sanitize(board.problem, 60)}", "bad")])]
-        lines.append(_row(parts, width))
-    return lines
+    return facts + ([Fact(watch, (), 2)] if watch else [])
 
 
 def model_name(path: str | None, recipe_model: object) -> str:
@@ -196,18 +170,31 @@ def page_lines(
         width: cells.
     """
     ours = None if run.params is None else str(run.params.device)
-    rows = [(track, run if name == ours else None) for name, track in watch.boards.items()]
-    if len(rows) > 1:
-        lines = several_lines(rows, width)
-    else:
-        track = rows[0][0] if rows else BoardTrack(board)
-        own = run if ours in (None, track.device) else None
-        chip = session.boards.chip_of(track.device)
-        lines = head_text(track.device, chip, own, file, _watch_text(watch), width)
-        lines += [] if own is None else [rate_line(own, width, _estimate(session))]
-        lines += board_lines(track, own, width)
-    if run.error:
-        lines += wrapped(f"✗ {run.error}", width, "bad")[:3]
+    lines: list[Line] = []
+    for track in watch.boards.values() if len(watch.boards) > 1 else ():
+        known, mine = track.facts, run if track.device == ours else None
+        about = "" if known is None else f"{sanitize(known.chip, 12)} {known.label}"
+        name: Part = 0, [(f"{sanitize(track.device, 26):<26}", "head"), (f" {about:<16}", "dim")]
+        parts = rate_parts(mine, 5, "")[:1] if mine is not None else []
+        parts += [*load_parts(track, 5, named=False), *state_parts(track, 5, named=False)]
+        if track.problem:
+            parts = [(0, [(f"✗ {sanitize(track.problem, 60)}", "bad")])]
+        lines.append(_row([name, *parts], width))
+    if not lines:
+        track = next(iter(watch.boards.values()), None) or BoardTrack(board)
+        mine = run if ours in (None, track.device) else None
+        chip = track.facts.chip if track.facts else session.boards.chip_of(track.device)
+        roomy = width >= _ROOMY
+        facts = head_facts(track, chip, mine, file, _watch_text(watch))
+        rows = [load_parts(track, 12 if roomy else 5), state_parts(track, 8 if roomy else 5)]
+        if mine is not None:
+            rows.insert(0, rate_parts(mine, 24 if roomy else 10, _estimate(session, chip)))
+            rows[-1] += run_parts(mine)
+        lines = [[(fit_facts(tuple(facts), width), "head")]]
+        lines += filter(None, (_row(parts, width) for parts in rows))
+        lines += wrapped(f"✗ {sanitize(track.problem, 400)}", width, "bad") if track.problem else []
+        lines += wrapped(f"! {sanitize(track.note, 400)}", width, "warn") if track.note else []
+    lines += wrapped(f"✗ {run.error}", width, "bad")[:3] if run.error else []
     return [*lines, *([[(watch.end, "")]] if watch.end else [])]
 
 
@@ -220,11 +207,11 @@ def _watch_text(watch: Watch) -> str:
     if watch.now is None:
         return f"{key_text('bench.watch')} watches"
     kind = "replay" if isinstance(watch.now, ReplayParams) else f"{watch.hertz:g} Hz"
-    return f"▶ {kind}, {round(watch.at)} s"
+    return f"▶ {kind}, {clock_text(watch.at)}"
 
 
-def _estimate(session: Session) -> str:
-    """Frames a second that were estimated for the chip; empty where they were not."""
-    parts = [row.estimated for row in session.layers.of("estimated")]
-    times = [part.time_ms for part in parts if part is not None and part.time_ms]
-    return RATE.text(1000 / sum(times)) if times else ""
+def _estimate(session: Session, chip: str) -> str:
+    """Frames a second that were estimated for a chip; empty where they were not."""
+    chips = () if session.estimates is None else session.estimates.chips
+    rates = (row.fps for row in chips if row.chip.lower() == chip.lower())
+    return next((RATE.text(fps.value) for fps in rates if fps), "")

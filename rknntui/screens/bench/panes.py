@@ -1,52 +1,204 @@
-"""The views of Bench: layers timed, compared with the simulator, a run's curve, earlier runs."""
+"""The views of Bench: what is known of the board and of the model on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
 
+from engine.wire.board import About, MemoryReport
+from engine.wire.board_tables import MEMORY, memory_rows
 from engine.wire.compare import Comparison
+from engine.wire.formats import clock_text
 from engine.wire.layers import BOARD, COMPARE, LayerFigures, layer_rows
 from engine.wire.measured import KEPT_RUNS, KeptRun, RunsCompared
 from rknntui.keys.actions import with_keys
 from rknntui.screens.base.views import Views
 from rknntui.screens.bench import words
 from rknntui.screens.bench.lines import spark
-from rknntui.screens.bench.words import EMPTY, ExaminePane, FactsPane
 from rknntui.widgets.charts import CurveChart, Series
 from rknntui.widgets.layer_table import BAR, LayerTable, LayerView
-from rknntui.widgets.line_list import Rows
+from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.one_line import ViewBar
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
+from rknntui.widgets.strips import bar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from textual.widget import Widget
 
-    from rknntui.screens.bench.live import Measuring
+    from rknntui.screens.bench.workspace import Bench
+    from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
+_RUNS = replace(
+    KEPT_RUNS,
+    columns=tuple(
+        column.but(from_width=150) if column.key in ("id", "points", "layers") else column
+        for column in KEPT_RUNS.columns
+    ),
+)
+_TABLES = {
+    "Layers": ("Layers", BOARD, "layer-times", "layers"),
+    "Compare": ("Compared layers", COMPARE, "compared", "compared"),
+    "Memory": ("Memory", MEMORY, "memory", "memory"),
+    "Runs": ("Runs", _RUNS, "kept-runs", "runs"),
+}
+"""View -> its caption, and the columns, the id and the name of its table."""
 
-class TimedPane(LayerView):
+
+def _pane(view: str, *, id: str) -> RecordView:  # noqa: A002 - Textual's own name
+    title, columns, name, what = _TABLES[view]
+    empty = with_keys(words.EMPTY[view])
+    if view in ("Layers", "Compare"):
+        return LayerView(title, LayerTable(columns, id=name, what=what, empty=empty), id=id)
+    return RecordView(title, RecordTable(columns, id=name, what=what, empty=empty), id=id)
+
+
+class BenchViews(Views):
+    """One of seven views of the board and the model on it.
+
+    Args:
+        bench: whose views they are.
+
+    Attributes:
+        about: id of a board -> what it told of itself, or why it did not.
+        asked: id of the board that is being asked; empty for none.
+        examined: id of a board -> the newest job that examined it.
+        memory: what the model takes on the board, as it was asked; else the run tells it.
+        comparison: with the simulator.
+        runs_compared: two runs of the history.
+    """
+
+    VIEWS = {
+        "Layers": (partial(_pane, "Layers"), "layers-pane"),
+        "Compare": (partial(_pane, "Compare"), "compare-pane"),
+        "Curve": (CurveChart, "curve-pane"),
+        "Facts": (SidePane, "facts-pane"),
+        "Memory": (partial(_pane, "Memory"), "memory-pane"),
+        "Examine": (SidePane, "examine-pane"),
+        "Runs": (partial(_pane, "Runs"), "runs-pane"),
+    }
+
+    def __init__(self, bench: Bench, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._bench = bench
+        self._drawn_for = ""
+        self.about: dict[str, About | Exception] = {}
+        self.asked = ""
+        self.examined: dict[str, JobView] = {}
+        self.memory: MemoryReport | None = None
+        self.comparison: Comparison | None = None
+        self.runs_compared: RunsCompared | None = None
+
+    timed = getters.query_one("#layers-pane", LayerView)
     """A row for each step of the runtime's own table, beside what else is known of its layer."""
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = LayerTable(BOARD, id="layer-times", what="layers", empty=with_keys(EMPTY["Layers"]))
-        super().__init__("Layers", table, id=id)
+    compared = getters.query_one("#compare-pane", LayerView)
+    """Float, simulator and board side by side, in the order of the graph."""
 
-    def show(self, run: Measuring, known: Sequence[LayerFigures]) -> None:
+    curve = getters.query_one("#curve-pane", CurveChart)
+    """A run over time, from its begin on: of minutes, or a thermal soak of hours."""
+
+    facts = getters.query_one("#facts-pane", SidePane)
+    """What is known of the board under the cursor."""
+
+    examination = getters.query_one("#examine-pane", SidePane)
+    """What was found on it."""
+
+    runs = getters.query_one("#kept-runs", RecordTable)
+    """Runs that were kept, the newest first."""
+
+    @property
+    def first_focus(self) -> Widget:
+        return self.table or self.screen.query_one("#boards")
+
+    @property
+    def run_pair(self) -> tuple[str, str] | None:
+        """Ids of the run under the cursor and the newest (of that the one before); None: no two."""
+        kept: list[KeptRun] = self.runs.records
+        runs = sorted((run.id for run in kept if not run.damaged), reverse=True)
+        here: KeptRun | None = self.runs.record
+        if here is None or len(runs) < 2:
+            return None
+        return (runs[1] if here.id == runs[0] else here.id), runs[0]
+
+    @property
+    def taken(self) -> MemoryReport | None:
+        """What the model takes on the board: as it was asked, else as the run tells it."""
+        answer = self._bench.run.answer
+        if self.memory or answer is None or not (answer.memory or answer.memory_reason):
+            return self.memory
+        return MemoryReport(
+            label=answer.label,
+            device=answer.device,
+            chip=answer.chip,
+            runtime=answer.runtime,
+            memory=answer.memory,
+            reason=answer.memory_reason,
+        )
+
+    def notes(self, width: int) -> list[Line]:
+        match self.view:
+            case "Layers":
+                return words.layer_lines(self._bench.run.answer, width)
+            case "Compare":
+                return words.compared_lines(self.comparison, width)
+            case "Memory":
+                return words.memory_lines(self.taken, width)
+            case "Runs" if self.runs.total:
+                return words.runs_lines(self.runs_compared, width)
+        return []
+
+    # -- drawing -----------------------------------------------------------------------------------
+
+    @on(SidePane.Resized)
+    def draw_board(self) -> None:
+        """Show what is known of the board under the cursor."""
+        bench, boards = self._bench, self._bench.session.boards
+        device, model = bench.device, Path(bench.file or "").name
+        name = "" if device is None else device.id
+        asked = "asking the board…" if name and name == self.asked else ""
+        answer = self.about.get(name, asked)
+        told = asked if isinstance(answer, Exception) and asked else answer
+        same, self._drawn_for = self._drawn_for == name, name
+        lines = words.facts_lines(device, boards, told, model, self.facts.text_width)
+        self.facts.set_lines(lines, keep_cursor=same)
+        width, job = self.examination.text_width, self.examined.get(name)
+        lines = words.examined_lines(name, job, model, width)
+        self.examination.set_lines(lines, keep_cursor=same)
+
+    def draw_run(self) -> None:
+        """Show the figures of the run that the view draws over time or in a table."""
+        if self.view == "Curve":
+            run, room = self._bench.run, max(1, self.size.width - 2)
+            series = [
+                Series(f"{name}  {track.span}", track.means(room))
+                for name, track in run.curve.items()
+            ]
+            if series:
+                time = f", from the begin to {clock_text(run.at)}"
+                series[0] = replace(series[0], title=series[0].title + time)
+            self.curve.show(series, said=with_keys(words.EMPTY["Curve"]))
+        elif self.view == "Memory":
+            rows = () if self.taken is None else memory_rows(self.taken)
+            records = [MEMORY.record(row, bar=_share(row["size"], row["of"])) for row in rows]
+            self.query_one("#memory", RecordTable).set_records(records, keep="part")
+            self.tell()
+
+    def draw_layers(self) -> None:
         """Show the newest times; order, filter and the row under the cursor stay."""
+        run, table = self._bench.run, self.timed.table
         answer = run.answer
         rows = () if answer is None else layer_rows(answer)
         if answer is not None and not rows:
             return  # a look that timed none
-        self.set_title("Layers" if answer is None else f"Layers ({answer.label})")
-        others = {row.id: row for row in known}
+        self.timed.set_title("Layers" if answer is None else f"Layers ({answer.label})")
+        others = {row.id: row for row in self._bench.session.layers.rows}
 
         def more(row: LayerFigures) -> Mapping[str, object]:
             also = len(row.measured.also) if row.measured is not None else 0
@@ -56,146 +208,36 @@ class TimedPane(LayerView):
                 "trend": "" if track is None else spark(track, BAR),
             }
 
-        table, top = self.table, self.table.scroll_offset.y
+        top = table.scroll_offset.y
         shown = top <= table.cursor < top + max(1, table.size.height - table.head)
         joined = [row | others[row.id] if row.id in others else row for row in rows]
         table.show_layers(joined, more=more)
         if not shown:  # looked at away from the cursor: live rows do not lead back to it
             table.scroll_to(y=top, animate=False, force=True)
 
-
-class ComparePane(LayerView):
-    """Float, simulator and board side by side, in the order of the graph.
-
-    Attributes:
-        result: of the comparison that is shown; None before one.
-    """
-
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        table = LayerTable(
-            COMPARE, id="compared", what="compared", empty=with_keys(EMPTY["Compare"])
-        )
-        super().__init__("Compared layers", table, id=id)
-        self.result: Comparison | None = None
-
-    def take(self, found: Comparison | None) -> None:
+    def take_comparison(self, found: Comparison) -> None:
         """Show a comparison; the first layer that diverges has the cursor."""
-        self.result = found
-        self.set_title("Compared layers" + ("" if found is None else f" (board: {found.label})"))
+        self.comparison = found
+        self.compared.set_title(f"Compared layers (board: {found.label})")
 
         def sign(row: LayerFigures) -> dict[str, str]:
             diverges = row.compared is not None and row.compared.diverges
-            first = found is not None and row.id == found.first
-            return {"sign": "✗" if first else "!" if diverges else ""}
+            return {"sign": "✗" if row.id == found.first else "!" if diverges else ""}
 
-        rows = () if found is None else layer_rows(found)
-        self.table.show_layers(rows, more=sign, keep="name")
-        if found is not None and found.first:
-            self.table.select_record("name", found.first)
-
-
-class CurvePane(CurveChart):
-    """A run over time, from its begin on: of minutes, or a thermal soak of hours."""
-
-    def show_run(self, run: Measuring) -> None:
-        """Draw the figures of a run."""
-        series = []
-        for name, track in run.curve.items():
-            values = tuple(value for value in track.values if value is not None)
-            if values and track.minimum is not None and track.maximum is not None:
-                span = f"{track.show(track.minimum)} to {track.show(track.maximum)}"
-                series.append(Series(f"{name}  {span}", values))
-        self.show(series, said=with_keys("{bench.run} measures; its curve grows here."))
-
-
-_RUNS = replace(
-    KEPT_RUNS,
-    columns=tuple(
-        column.but(from_width=150) if column.key in ("id", "points", "layers") else column
-        for column in KEPT_RUNS.columns
-    ),
-)
-
-
-class RunsPane(RecordView):
-    """Runs that were kept, the newest first.
-
-    Attributes:
-        compared: two of them; None before a comparison.
-    """
-
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        empty = with_keys(EMPTY["Runs"])
-        table = RecordTable[KeptRun](_RUNS, id="kept-runs", what="runs", empty=empty)
-        super().__init__("Runs", table, id=id)
-        self.compared: RunsCompared | None = None
-
-    def take(self, runs: Sequence[KeptRun]) -> None:
-        """Show the list."""
-        self.table.set_records(runs, keep="id")
-
-    @property
-    def pair(self) -> tuple[str, str] | None:
-        """Ids of the run under the cursor and the newest (of that the one before); None: no two."""
-        runs = sorted((run.id for run in self.table.records if not run.damaged), reverse=True)
-        here = self.table.record
-        if here is None or len(runs) < 2:
-            return None
-        return (runs[1] if here.id == runs[0] else here.id), runs[0]
-
-
-class BenchViews(Views):
-    """One of six views of the board and the model on it."""
-
-    VIEWS = {
-        "Layers": (TimedPane, "layers-pane"),
-        "Compare": (ComparePane, "compare-pane"),
-        "Curve": (CurvePane, "curve-pane"),
-        "Facts": (FactsPane, "facts-pane"),
-        "Examine": (ExaminePane, "examine-pane"),
-        "Runs": (RunsPane, "runs-pane"),
-    }
-
-    def __init__(self, run: Callable[[], Measuring], *, id: str) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self._run = run
-
-    timed = getters.query_one(TimedPane)
-    """The times of the layers."""
-
-    compared = getters.query_one(ComparePane)
-    """The comparison with the simulator."""
-
-    curve = getters.query_one(CurvePane)
-    """The run over time."""
-
-    facts = getters.query_one(FactsPane)
-    """What is known of the board under the cursor."""
-
-    examined = getters.query_one(ExaminePane)
-    """Its examination."""
-
-    runs = getters.query_one(RunsPane)
-    """Earlier runs."""
-
-    @property
-    def first_focus(self) -> Widget:
-        return self.table or self.screen.query_one("#boards")
-
-    def notes(self, width: int) -> list[Line]:
-        match self.view:
-            case "Layers":
-                return words.layer_lines(self._run().answer, width)
-            case "Compare":
-                return words.compared_lines(self.compared.result, width)
-            case "Runs" if self.runs.table.total:
-                return words.runs_lines(self.runs.compared, width)
-        return []
+        self.compared.table.show_layers(layer_rows(found), more=sign, keep="name")
+        if found.first:
+            self.compared.table.select_record("name", found.first)
+        self.tell()
 
     @on(ViewBar.Changed)
     def _other_view(self) -> None:
+        self.draw_run()
         self.tell()
 
     @on(Rows.Highlighted, "#layer-times, #compared")
     def _moved(self) -> None:
         self.post_message(self.Changed(view=False))
+
+
+def _share(size: Any, whole: Any) -> str:
+    return bar(size / whole, 20) if size and whole else ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from engine import human_bytes
-from engine.wire.formats import CELSIUS, CLOCK
+from engine import sanitize
+from engine.wire.formats import CELSIUS, CLOCK, SIZE, WATTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -58,6 +59,18 @@ class Track:
         elif len(self.values) > KEPT:
             del self.values[:-KEPT]
 
+    def means(self, most: int) -> tuple[float, ...]:
+        """From its begin to now in at most so many steps; looks that told nothing are left out."""
+        known = [value for value in self.values if value is not None]
+        step = max(1, math.ceil(len(known) / most))
+        means = (_mean(known[at : at + step]) for at in range(0, len(known), step))
+        return tuple(mean for mean in means if mean is not None)
+
+    @property
+    def span(self) -> str:
+        """Its least and its greatest figure."""
+        return " to ".join(self.show(v) for v in (self.minimum, self.maximum) if v is not None)
+
     @property
     def full(self) -> float:
         """What fills the sparkline."""
@@ -76,7 +89,6 @@ class BoardTrack:
         device: as the user names it.
         facts: what it is; None until it was reached.
         tracks: its figures by their names, in their order on the screen.
-        samples, missed: looks that it answered, and that it did not.
         problem: why the last look found nothing.
         note: what is to be known of its looks, such as that there are fewer of them.
         state: of the last look that was answered.
@@ -86,8 +98,6 @@ class BoardTrack:
         self.device = device
         self.facts: BoardFacts | None = None
         self.tracks: dict[str, Track] = {}
-        self.samples = 0
-        self.missed = 0
         self.problem = ""
         self.note = ""
         self.state: BoardState | None = None
@@ -100,16 +110,12 @@ class BoardTrack:
     def take(self, sample: BoardSample) -> None:
         """Take a look."""
         state = sample.state
-        self.problem = sample.problem
+        self.problem, self.state = sample.problem, state or self.state
         figures = {} if state is None else dict(_figures(state))
         for name, (track, _) in figures.items():
             self.tracks.setdefault(name, track)
         for name, track in self.tracks.items():
             track.add(figures[name][1] if name in figures else None)
-        if state is None:
-            self.missed += 1
-        else:
-            self.samples, self.state = self.samples + 1, state
 
 
 def _figures(state: BoardState) -> Iterator[tuple[str, tuple[Track, float]]]:
@@ -117,15 +123,17 @@ def _figures(state: BoardState) -> Iterator[tuple[str, tuple[Track, float]]]:
     loads = state.npu_load or ()
     for core, load in enumerate(loads):
         name = f"NPU {core}" if len(loads) > 1 else "NPU"
-        yield name, (Track(lambda value: f"{round(value)} %", 100.0), load)
+        yield name, (Track(lambda value: f"{round(value):3} %", 100.0), load)
     clocks = {"NPU": state.npu_clock, "DDR": state.ddr_clock}
     clocks["CPU"] = max((hertz for _, hertz in state.cpu_clocks or ()), default=None)
     for part, hertz in clocks.items():
         if hertz is not None:
-            yield f"{part} clock", (Track(lambda value: CLOCK.text(int(value))), float(hertz))
+            yield f"{part} clock", (Track(CLOCK.text), float(hertz))
     if (celsius := state.npu_celsius) is not None:
         yield "temperature", (Track(CELSIUS.text, 100.0), celsius)
     memory = state.memory
     if memory is not None and memory.total and memory.available is not None:
         used = float(memory.total - memory.available)
-        yield "memory", (Track(lambda value: human_bytes(int(value)), float(memory.total)), used)
+        yield "memory", (Track(SIZE.text, float(memory.total)), used)
+    for power in state.powers or ():
+        yield f"power {sanitize(power.sensor, 20)}", (Track(WATTS.text), power.watts)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
 from engine import sanitize
-from engine.wire.board import BOARD_ABOUT, About, AboutParams
+from engine.wire.board import (
+    BOARD_ABOUT,
+    BOARD_MEMORY,
+    About,
+    AboutParams,
+    MemoryParams,
+    MemoryReport,
+)
 from engine.wire.board_tables import BOARDS
 from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
-from engine.wire.devices import Device, PerfParams
+from engine.wire.devices import DEVICES_EXAMINE, Device, ExamineParams, PerfParams
 from engine.wire.layers import layer_rows
 from engine.wire.measured import (
     MEASURED_COMPARE,
@@ -28,9 +34,9 @@ from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
 from rknntui.links import GoToCompiled, GoToLayer
 from rknntui.screens.base.views import TableWorkspace
-from rknntui.screens.bench.boards import Looking, Watch, examine, reason
+from rknntui.screens.bench.boards import Looking, reason
 from rknntui.screens.bench.lines import model_name, page_lines
-from rknntui.screens.bench.live import SETTINGS, Measuring
+from rknntui.screens.bench.live import SETTINGS, Measuring, Watch
 from rknntui.screens.bench.panes import BenchViews
 from rknntui.screens.bench.words import NO_BOARD, device_records
 from rknntui.widgets.divider import Divider
@@ -41,6 +47,7 @@ from rknntui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from textual.timer import Timer
 
+    from engine.wire.method import Task
     from rknntui.links import Link
     from rknntui.session.messages import JobChanged, JobEnded, LayersChanged, RecipeChanged
 
@@ -79,7 +86,6 @@ class Bench(TableWorkspace):
 
     def __init__(self) -> None:
         super().__init__()
-        self._looking = Looking(self, self._looked)
         self.watch_job = Watch(self, self._draw_live)
         self.run = Measuring(self, self._measured)
         self._known: tuple[Device, ...] = ()
@@ -92,12 +98,13 @@ class Bench(TableWorkspace):
         with Container(id="bench-body"):
             with Vertical(id="bench-main"):
                 yield TextRows(id="bench-live")
-                yield BenchViews(lambda: self.run, id="bench-views")
+                yield BenchViews(self, id="bench-views")
             yield Divider("bench-divider")
             table = RecordTable(BOARDS, id="boards", what="devices")
             yield RecordView("Boards", table, id="boards-view")
 
     def on_mount(self) -> None:
+        self._looking = Looking(self, self._looked)
         self.lines.SHOW_CURSOR = False
         self.lines.can_focus = False
 
@@ -152,6 +159,7 @@ class Bench(TableWorkspace):
         """The list beside the rest where there is room."""
         self._arrange()
         self.call_after_refresh(self._draw_live)
+        self.call_after_refresh(self.views.draw_run)
 
     def _arrange(self) -> None:
         busy = self.run.params is not None or self.watch_job.boards
@@ -163,13 +171,14 @@ class Bench(TableWorkspace):
 
     def update_view(self) -> None:
         self._draw()
-        self.views.timed.show(self.run, self.session.layers.rows)
+        self.views.draw_layers()
         if layer := self.session.layers.cursor:
             self.views.timed.table.select_layer(layer)
-        self._looking.resume()
+        self._looking.look()
+        self._looking.timer.resume()
 
     def hide(self) -> None:
-        self._looking.pause()
+        self._looking.timer.pause()
         super().hide()
 
     def on_target_changed(self) -> None:
@@ -185,7 +194,8 @@ class Bench(TableWorkspace):
         """Whether another model fits was not asked yet; what was measured is of another one."""
         held, self._held = self._held, (self.file, self.chip)
         if held != self._held:
-            self.views.facts.forget()
+            self.views.about.clear()
+            self.views.memory = None
         params = self.run.params
         if params is not None and not self.run.going and params != self._asked(params):
             self.run.forget()
@@ -200,14 +210,14 @@ class Bench(TableWorkspace):
     def on_layers_changed(self, message: LayersChanged) -> None:
         """More is known beside the times."""
         if message.rows and self.shown and not self.run.measuring:
-            self.views.timed.show(self.run, self.session.layers.rows)
+            self.views.draw_layers()
 
     def _looked(self) -> None:
         """The list changed: a board of another connection may be another one."""
         devices = self.session.boards.devices
         for device in self._known:
             if device not in devices:
-                self.views.facts.forget(device.id)
+                self.views.about.pop(device.id, None)
         self._known = devices
         self._draw()
         if self._wanted and self.table.select_record("id", self._wanted):
@@ -245,30 +255,20 @@ class Bench(TableWorkspace):
 
     @on(Rows.Highlighted, "#boards")
     def _moved(self) -> None:
-        self._show()
+        views, boards = self.views, self.session.boards
+        views.draw_board()
         if self._rest is not None:
             self._rest.stop()
-        facts, device, boards = self.views.facts, self.device, self.session.boards
         others = (one for one in boards.devices if one.id not in boards.chips)
-        asked = (one for one in (device, *others) if one is not None and facts.wants(one))
-        wanted = next(asked, None)
-        if wanted is not None and not facts.asked:
+        asked = (one for one in (self.device, *others) if one and one.state == "ready")
+        wanted = next((one for one in asked if one.id not in views.about), None)
+        if wanted is not None and not views.asked:
             self._rest = self.set_timer(REST_SECONDS, partial(self._ask_about, wanted))
-
-    def _show(self) -> None:
-        device, boards = self.device, self.session.boards
-        used = device is not None and device.id == boards.chosen
-        memory = None if self.run.answer is None else self.run.answer.memory
-        views = self.views
-        views.facts.show(device, boards.notices, used=used, model=self.file, memory=memory)
-        views.examined.show("" if device is None else device.id, Path(self.file or "").name)
 
     @on(BenchViews.Changed)
     def _view_changed(self, event: BenchViews.Changed) -> None:
         if event.view and self.view == "Runs":
             self._list_runs()
-        if event.view and self.view == "Curve":
-            self.views.curve.show_run(self.run)
         if not event.view and self.views.layer_id:
             self.session.layers.choose(self.views.layer_id)
         self.screen.refresh_bindings()
@@ -288,7 +288,8 @@ class Bench(TableWorkspace):
         self.watch_job.watch((device.id,))
 
     def _ask_about(self, device: Device) -> None:
-        self.views.facts.waiting(device.id)
+        self.views.asked = device.id
+        self.views.draw_board()
         asked = AboutParams(device.id, self.file, chip=self.chip)
         take = partial(self._take_about, device, asked)
         self.ask(BOARD_ABOUT, asked, take, failed=take)
@@ -297,7 +298,9 @@ class Bench(TableWorkspace):
         if (asked.model, asked.chip) != (self.file, self.chip):
             self._ask_about(device)  # whether another one fits is another answer
             return
-        self.views.facts.take(device.id, answer)
+        self.views.about[device.id] = answer
+        if self.views.asked == device.id:
+            self.views.asked = ""
         self._draw()
 
     def action_add(self) -> None:
@@ -314,7 +317,7 @@ class Bench(TableWorkspace):
 
     def action_server(self) -> None:
         """Start the adb server."""
-        self._looking.start_server()
+        self._looking.look(start_server=True)
 
     def action_mark(self) -> None:
         """Mark the board under the cursor, or take its mark away; marked ones are watched."""
@@ -329,11 +332,20 @@ class Bench(TableWorkspace):
 
     def action_examine(self) -> None:
         """Examine the board under the cursor with the open model, in place of one before."""
-        device = self.device
-        if device is None:
-            return
-        self.views.bar.choose("Examine")
-        self.workbench.do(examine(self, device.id))
+        if (device := self.device) is not None:
+            self.views.bar.choose("Examine")
+            self.workbench.do(self._examine(device.id))
+
+    async def _examine(self, device: str) -> None:
+        examined = self.views.examined
+        for job in examined.values():
+            if job.running:
+                self.bridge.discard(job.id)
+        test = self.file is not None and not self.run.going  # a board runs one model at a time
+        params = ExamineParams(device, self.file, test, self.chip)
+        title = f"examine {sanitize(device, 80)}"
+        examined[device] = await self.bridge.submit(DEVICES_EXAMINE, params, title, quiet=True)
+        self.views.draw_board()
 
     # -- the model on a board ----------------------------------------------------------------------
 
@@ -361,24 +373,32 @@ class Bench(TableWorkspace):
             answer = self.run.answer
             if answer is not None and answer.layers:
                 self.session.layers.fill("measured", layer_rows(answer))
-            self.views.timed.show(self.run, self.session.layers.rows)
+            self.views.draw_layers()
             self.views.tell()
-        if self.view == "Curve":
-            self.views.curve.show_run(self.run)
+        self.views.draw_run()
         self._draw_live()
         self.screen.refresh_bindings()
 
     def action_compare(self) -> None:
         """Compare with the simulator layer by layer; in Runs, a run with the newest one."""
         if self.view == "Runs":
-            if (pair := self.views.runs.pair) is not None:
+            if (pair := self.views.run_pair) is not None:
                 self.ask(MEASURED_COMPARE, RunPair(*pair), self._compared_runs)
             return
-        self.views.bar.choose("Compare")
-        params = self._comparison()
-        title = f"compare on {sanitize(self.board, 60)}"
-        # a board runs one model at a time: what was measured so far is kept
-        self.run.stop(lambda: self.start_job(COMPARE_BOARD, params, title))
+        self._instead("Compare", COMPARE_BOARD, self._comparison())
+
+    def action_memory(self) -> None:
+        """Ask what the model takes on the board."""
+        params = MemoryParams(**self.model, device=self.board)  # type: ignore[arg-type]
+        self._instead("Memory", BOARD_MEMORY, params)
+
+    def _instead(self, view: str, method: Task[Any, Any], params: object) -> None:
+        """Have the board do something else: it runs one model at a time; what a run measured so
+        far is kept.
+        """
+        self.views.bar.choose(view)
+        title = f"{view.lower()} on {sanitize(self.board, 60)}"
+        self.run.stop(lambda: self.start_job(method, params, title))
 
     def _comparison(self) -> CompareParams:
         session = self.session
@@ -386,11 +406,12 @@ class Bench(TableWorkspace):
         return CompareParams(recipe=recipe, device=self.board, compiled=session.compiled)
 
     def _compared_runs(self, found: RunsCompared) -> None:
-        self.views.runs.compared = found
+        self.views.runs_compared = found
         self.views.tell()
 
     def _list_runs(self) -> None:
-        self.ask(MEASURED_LIST, KeptFilter(), lambda kept: self.views.runs.take(kept.runs))
+        runs = self.views.runs
+        self.ask(MEASURED_LIST, KeptFilter(), lambda kept: runs.set_records(kept.runs, keep="id"))
 
     def arrive(self, link: Link) -> None:
         """Take a compiled model that another workspace made."""
@@ -416,26 +437,28 @@ class Bench(TableWorkspace):
 
     def on_job_changed(self, message: JobChanged) -> None:
         """A watch, a run or an examination may have told something."""
-        self.run.told(message.job)
         if (job := self.session.jobs.get(message.job)) is not None:
+            self.run.told(job)
             self.watch_job.told(job)
-            self.views.examined.changed(job)
+            if job in self.views.examined.values():
+                self.views.draw_board()
 
     def on_job_ended(self, message: JobEnded) -> None:
         """The same, at its end."""
-        job = self.session.jobs.get(message.job)
-        if self.run.ended(message):
+        job, result = self.session.jobs.get(message.job), message.result
+        if job is None:
+            return
+        if self.run.ended(job, result):
             if self.view == "Runs":
                 self._list_runs()
-        elif (
-            isinstance(message.result, Comparison) and job is not None and self.session.is_ours(job)
-        ):
-            self.views.compared.take(message.result)
-            self.session.layers.fill("compared", layer_rows(message.result))
-            self.views.tell()
-        elif job is not None:
-            self.watch_job.ended(job, message.result)
-            self.views.examined.ended(job, message.result)
+        elif isinstance(result, Comparison) and self.session.is_ours(job):
+            self.views.take_comparison(result)
+            self.session.layers.fill("compared", layer_rows(result))
+        elif isinstance(result, MemoryReport):
+            self.views.memory = result
+            self.views.draw_run()
+        self.watch_job.ended(job, result)
+        self.views.draw_board()
         self.screen.refresh_bindings()
 
     def action_pause(self) -> None:
@@ -468,10 +491,9 @@ class Bench(TableWorkspace):
 
     def copy_text(self) -> str:
         views, device = self.views, self.device
-        if views.examined.has_focus:
-            return views.examined.line_text()
-        if views.facts.has_focus and views.facts.lines:
-            return "".join(text for text, _ in views.facts.lines[views.facts.cursor]).strip()
+        if (pane := self.screen.focused) in (views.examination, views.facts) and pane.lines:
+            # of a command without its sign
+            return "".join(text for text, _ in pane.lines[pane.cursor]).strip().removeprefix("$ ")
         if self.table.has_focus:
             return "" if device is None else device.id
         return self.record_text()
@@ -483,6 +505,9 @@ class Bench(TableWorkspace):
             return ["rknntui", "doctor", "--device", self.device.id, *held]
         if self.view == "Compare" and self.session.container is None:
             return command_with("compare", self.session, self._comparison())
+        if self.view == "Memory" and self.session.model is not None:
+            params = MemoryParams(**self.model, device=self.board)  # type: ignore[arg-type]
+            return command_with("memory", self.session, params)
         if watched or self.session.model is None:
             return self.watch_job.command(self.boards)
         return self.run.command(self.board, self.model)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.devices import emulated
 from rknntui_emulator.boards import BOARDS
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
@@ -82,3 +83,11 @@ def test_every_board_says_what_it_is(adb_server: AdbServer, board: Boards) -> No
         assert "emulated" in compatible
         assert machine == facts.machine
         assert label.startswith(f"{chip}: this board is emulated")
+
+
+def test_a_board_that_ended_with_its_worker_is_listed_no_more(adb_server: AdbServer) -> None:
+    address, _ = emulated.start("rk3566")
+    adb_server.adb("connect", address)
+    assert address in adb_server.adb("devices").stdout.decode()
+    emulated.close()
+    assert address not in adb_server.adb("devices").stdout.decode()

@@ -81,7 +81,7 @@ async def test_devices_and_run(
         stand.board.bend(LAYER)
         await pilot.press("equals_sign")
         await sees(pilot, "is the first layer that")
-        found = bench.views.compared.result
+        found = bench.views.comparison
         assert found is not None
         assert found.first == bent, found.verdict
         stand.board.bend(None)

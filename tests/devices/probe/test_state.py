@@ -171,9 +171,9 @@ def test_limits_and_power_of_nonsense() -> None:
     for trip, limit in enumerate(("900000", "-5", "x", "90000")):
         values[f"{zone}0/trip_point_{trip}_type"] = "passive\n"
         values[f"{zone}0/trip_point_{trip}_temp"] = limit
-    assert parse(values).hot == (90.0, "trip point of npu-thermal")
+    assert parse(values).hot == (90.0, "npu-thermal")
     values[f"{zone}0/trip_point_3_type"] = "hot\x1b[2J"
-    assert parse(values).hot == (85.0, "documented")
+    assert parse(values).hot == (85.0, "")
     power = {f"{supply}/voltage_now": "3800000\n", f"{supply}/current_now": "-500000\n"}
     assert parse(power).powers == (Power("battery", 1.9),)
     power["/sys/class/hwmon/hwmon3/power1_input"] = "-3"
@@ -195,14 +195,14 @@ def test_a_board_is_read_without_an_agent() -> None:
     assert state.npu_load == (63.0, 65.0, 64.0)
     assert state.npu_clock == 1_000_000_000
     assert state.npu_celsius == 40.692
-    assert state.hot == (95.0, "trip point of soc-thermal"), "the NPU's own zone has none"
+    assert state.hot == (95.0, "soc-thermal"), "the NPU's own zone has none"
     assert state.powers == (Power("ina226", 5.12),)
     assert state.memory is not None
     assert state.memory.cma_free == 8192 << 10
     old = read_state(rk1808(), "rk1808")
     assert old.npu_clock == 792_000_000
     assert old.npu_celsius == 51.0
-    assert old.hot == (85.0, "documented")
+    assert old.hot == (85.0, "")
 
 
 def test_a_file_that_is_closed_is_for_root_only() -> None:
