@@ -6,12 +6,12 @@ slow line each row would be sent every time; most of them say the same again.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.cells import get_character_cell_size
 from rich.control import Control
-from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
@@ -19,11 +19,17 @@ from textual.strip import Strip
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.color import ColorSystem
     from rich.console import Console
     from textual.geometry import Size
 
 Cell = tuple[str, Style | None]
 """A character with its style; an empty one is the right half of the character before it."""
+Look = tuple[str, str, str]
+"""What the terminal paints with, as codes of SGR: attributes, foreground, background."""
+_RESET: Look = ("", "39", "49")
+_SEEN_ON_BLANKS = frozenset(("4", "7", "9", "21", "51", "52", "53"))
+"""Codes of attributes that show where there is no character."""
 
 _GAP = 10
 """So many equal cells cost less again than another move of the cursor."""
@@ -41,11 +47,45 @@ class Changes(CompositorUpdate):
         return sum(len(cells) for _, _, cells in self.runs)
 
     def render_segments(self, console: Console) -> str:
-        """The escape sequences and texts."""
-        return "".join(
-            Control.move_to(x, y).segment.text + Strip(_segments(cells)).render(console)
-            for x, y, cells in self.runs
-        )
+        """The escape sequences and texts: of a look only what differs from the one before."""
+        system, now, sent = console._color_system, _RESET, []
+        here = (-1, -1)
+        for x, y, cells in self.runs:
+            if here != (x, y):
+                sent.append(Control.move_to(x, y).segment.text)
+            here = (x + len(cells), y)
+            for style, run in groupby(cells, key=lambda cell: cell[1]):
+                text = "".join(character for character, _ in run)
+                look = _RESET if system is None else _look(style, system)
+                if text.isspace() and not _SEEN_ON_BLANKS.intersection(
+                    f"{now[0]};{look[0]}".split(";")
+                ):
+                    look = (now[0], now[1], look[2])
+                sent += [_codes(now, look), text]
+                now = look
+        return "".join([*sent, _codes(now, _RESET)])
+
+
+@lru_cache(4096)
+def _look(style: Style | None, system: ColorSystem) -> Look:
+    if style is None:
+        return _RESET
+    plain = style.without_color.render(" ", color_system=system)
+    fore, back = style.color, style.bgcolor
+    return (
+        plain[2 : plain.index("m")] if plain != " " else "",
+        ";".join(fore.downgrade(system).get_ansi_codes()) if fore else _RESET[1],
+        ";".join(back.downgrade(system).get_ansi_codes(foreground=False)) if back else _RESET[2],
+    )
+
+
+def _codes(now: Look, look: Look) -> str:
+    """The sequence from one look to another; attributes are taken back by a reset alone."""
+    codes: list[str] = []
+    if look[0] != now[0]:
+        codes, now = ["0", *filter(None, look[:1])], _RESET
+    codes += [code for code, old in zip(look[1:], now[1:], strict=True) if code != old]
+    return f"\x1b[{';'.join(codes)}m" if codes else ""
 
 
 class Sent:
@@ -128,7 +168,8 @@ def _cells(strip: Strip) -> list[Cell]:
         if control:
             continue
         if text.isascii():
-            cells += [(character, style) for character in text]
+            blank = _blank(style)
+            cells += [(one, blank if one == " " else style) for one in text]
             continue
         for character in text:
             size = get_character_cell_size(character)
@@ -141,8 +182,9 @@ def _cells(strip: Strip) -> list[Cell]:
     return cells
 
 
-def _segments(cells: list[Cell]) -> list[Segment]:
-    return [
-        Segment("".join(text for text, _ in run), style)
-        for style, run in groupby(cells, key=lambda cell: cell[1])
-    ]
+@lru_cache(4096)
+def _blank(style: Style | None) -> Style | None:
+    """What is seen of a style where there is no character."""
+    if style is None or style.underline or style.underline2 or style.reverse or style.strike:
+        return style
+    return Style(bgcolor=style.bgcolor)

@@ -20,7 +20,10 @@ from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import shown, write_recipe
 
 SIZE = Size(24, 6)
-STYLES = [Style.parse(text) for text in ("red", "bold blue on white", "none", "on #102030")]
+STYLES = [
+    Style.parse(text)
+    for text in ("red", "bold blue on white", "none", "on #102030", "underline", "reverse green")
+]
 CONSOLE = Console(force_terminal=True, color_system="truecolor", width=SIZE.width)
 
 
@@ -47,10 +50,12 @@ class Screen:
         self.stream.feed(text)
 
     def cells(self) -> list[list[tuple]]:
-        """What is seen: a blank has no colour of its own."""
+        """What is seen: a blank that is neither underlined nor reversed has a background alone."""
         return [
             [
-                (c.data, c.fg if c.data.strip() else "", c.bg, c.bold)
+                (c.data, c.fg, c.bg, c.bold, c.underscore, c.reverse)
+                if c.data.strip() or c.underscore or c.reverse
+                else (c.data, c.bg)
                 for c in (self.screen.buffer[y][x] for x in range(SIZE.width))
             ]
             for y in range(SIZE.height)
@@ -84,6 +89,15 @@ def test_the_terminal_shows_the_same_as_if_everything_were_sent(seed: int) -> No
         assert isinstance(again, Changes)
         assert again.cells == 0, "what is there is not sent again"
     assert sent.spared > 0
+
+
+def test_of_a_look_only_what_differs_is_sent() -> None:
+    texts = (("ab", "bold red on blue"), ("  ", "green on blue"), ("c", "bold #00ff00 on blue"))
+    line = Strip([Segment(text, Style.parse(style)) for text, style in texts])
+    update = LayoutUpdate([[line]], Region(0, 0, 5, 1))
+    changes = Sent().changes(update, Size(5, 1))
+    said = changes.render_segments(CONSOLE)
+    assert said == "\x1b[1;1H\x1b[0;1;31;44mab  \x1b[38;2;0;255;0mc\x1b[0m"
 
 
 def test_everything_is_sent_again_after_another_program_or_a_resize() -> None:
