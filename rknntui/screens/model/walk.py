@@ -199,7 +199,8 @@ class Neighbours(TextRows):
         rows += [] if below else [plain(" ╵  no node reads it")]
         self._at = [at for _, at in rows]
         self.styles.height = 1 + min(len(rows), max(6, self.app.size.height // 2))
-        self.set_lines([line for line, _ in rows], keep_cursor=True)
+        if self.scrollable_content_region.width:  # else it is drawn when it has one
+            self.set_lines([line for line, _ in rows], keep_cursor=True)
         wanted = (self._readers if self._down else self._reads) or self._reads or self._readers
         self.cursor = same or (self._at.index(wanted[0]) if wanted else 0)
 

@@ -136,10 +136,12 @@ class ModelWorkspace(Workspace):
         """More is known of the layers, or the cursor of all views is on another one."""
         if message.rows:
             self.node_layers.take(self.graph.nodes)
-        if self.shown:
-            self._follow()
-            if message.rows:
-                self._draw_notes()
+        if not self.shown:  # it is read before the next visit, which paints it once
+            self._soon(self._follow)
+            return
+        self._follow()
+        if message.rows:
+            self._draw_notes()
 
     def on_build_finished(self) -> None:
         self._loaded = self._loaded if self.which == "source" else ()
@@ -313,10 +315,14 @@ class ModelWorkspace(Workspace):
     # -- details -----------------------------------------------------------------------------------
 
     @on(Rows.Highlighted, "#tree")
-    def _moved(self, event: Rows.Highlighted) -> None:
+    def _moved(self) -> None:
+        self._soon(self._rested)
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        """Do it once the cursor rests."""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(REST_SECONDS, self._rested)
+        self._timer = self.set_timer(REST_SECONDS, call)
 
     def _rested(self) -> None:
         entry = self.graph.entry
