@@ -102,6 +102,25 @@ class Option:
         """Whether the command line takes it again and again, an entry ``NAME=VALUE`` each time."""
         return self.kind in ("mapping", "ranges")
 
+    def concerns(self, framework: str, generation: int) -> bool:
+        """Whether it does something for a model and the chip that is targeted.
+
+        Args:
+            framework: of the model.
+            generation: of the chip, 1 or 2; 0 where none is targeted.
+        """
+        if generation == 2 and self.generations == (1,):
+            return False
+        if generation == 1 and self.generations == (2,) and self.role == "compiler":
+            return False
+        return not self.frameworks or framework in self.frameworks
+
+    def mentions(self, words: str) -> bool:
+        """Whether all of the words are in its name, flag, help, choices or what is said of them."""
+        texts = (self.name, self.flag, self.help, *self.choices, *self.aliases)
+        text = " ".join((*texts, *self.about.values())).lower()
+        return all(word in text for word in words.lower().split())
+
     def parse(self, text: str) -> Value:
         """The value that a user's text means; an empty text means the default.
 

@@ -117,7 +117,7 @@ def _on(dtype: str) -> str:
 
 def _platform(chip: Chip) -> str:
     cores = f"{chip.npu_cores} NPU core{'s' if chip.npu_cores > 1 else ''}"
-    return f"{cores}; {', '.join(chip.dtypes)} ({chip.toolkit})."
+    return f"{cores}: {', '.join(chip.dtypes)} ({chip.toolkit})."
 
 
 _NUMBERS = {

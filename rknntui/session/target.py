@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -65,14 +64,10 @@ def compiled_for(session: Session, path: str | None) -> str:
 
 def generation_of(chip: str) -> int:
     """The toolkit's generation, 1 or 2; 0 where the chip is not known."""
-    return _generations().get(chip.lower(), 0)
-
-
-@cache
-def _generations() -> dict[str, int]:
     from engine import chips
 
-    return {name: chip.generation for chip in chips() for name in (chip.name, *chip.aliases)}
+    named = (one for one in chips() if chip.lower() in (one.name, *one.aliases))
+    return next((one.generation for one in named), 0)
 
 
 def toolkit_for(

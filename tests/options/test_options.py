@@ -263,3 +263,15 @@ def test_every_value_of_a_list_has_a_line_and_a_dtype_names_its_chips() -> None:
         told = set(text.rstrip(".").split())
         for chip in chips():
             assert (chip.name in told) == (dtype in chip.dtypes), (dtype, chip.name)
+
+
+def test_an_option_tells_whom_it_concerns_and_is_found_by_words() -> None:
+    first, second = option("channel_mean_value"), option("compress_weight")
+    assert [first.concerns("onnx", generation) for generation in (0, 1, 2)] == [True, True, False]
+    assert [second.concerns("onnx", generation) for generation in (0, 1, 2)] == [True, False, True]
+    of_caffe = next(one for one in OPTIONS if one.frameworks == ("caffe",))
+    assert of_caffe.concerns("caffe", of_caffe.generations[0])
+    assert not of_caffe.concerns("onnx", 2)
+    assert option("mean_values").mentions("PIXEL subtracted")
+    assert option("target_platform").mentions("rk3588s"), "an alias of a choice"
+    assert not option("mean_values").mentions("pixel dataset")

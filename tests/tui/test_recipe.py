@@ -108,7 +108,7 @@ async def test_enter_lists_every_value_with_a_line_on_each(demo: Path) -> None:
         ]
         await press_text(pilot, "rk357")
         assert [line[0][0].split()[0] for line in rows.lines] == ["rk3576"]
-        await until(pilot, lambda: "2 NPU cores; w8a8, w4a16" in screen_text(app), "a line")
+        await until(pilot, lambda: "2 NPU cores: w8a8, w4a16" in screen_text(app), "a line")
         await pilot.press("enter")
         assert app.session.recipe["target_platform"] == "rk3576"
         workspace.focus_option("quantized_dtype")

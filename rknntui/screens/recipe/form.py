@@ -85,12 +85,9 @@ class FormRows(Rows):
     def on_mount(self) -> None:
         self.rows_changed()
 
-    def on_resize(self) -> None:
-        """The line under the cursor stays in view, also when the first layout comes after it."""
-        if self.cursor < self.size.height:
-            self.scroll_to(y=0, animate=False, force=True)
-        else:
-            self.reveal(self.cursor)
+    def reveal(self, index: int) -> None:
+        """The title of the first section is seen with the first option."""
+        super().reveal(0 if index == 1 else index)
 
     @property
     def option(self) -> Option | None:
@@ -107,11 +104,6 @@ class FormRows(Rows):
         if self.rows and isinstance(self.rows[cursor], str):
             cursor += 1
         return cursor
-
-    def watch_cursor(self, old: int, new: int) -> None:
-        super().watch_cursor(old, new)
-        if new == 1:
-            self.scroll_to(y=0, animate=False, force=True)
 
     def value_column(self) -> tuple[int, int]:
         """First cell and width of the values."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from engine import option, sanitize
+from engine import sanitize
 from engine.wire.dataset import DATASET_MAKE, Made, MakeParams
 from rknntui.keys.actions import key_text
 from rknntui.screens.dialogs.dialogs import ask_user
-from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, is_taken
+from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, start_folder
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.one_line import Fact
 
@@ -36,8 +36,7 @@ def checked_folder(params: MakeParams) -> MakeParams:
 def pick_dataset(workspace: Workspace) -> None:
     """Choose a list or a folder; of a folder a list can be written."""
     recipe = workspace.session.recipe
-    start = str(recipe.get("dataset") or recipe.get("model") or "")
-    start = str(Path(start).parent) + "/" if start else ""
+    start = start_folder(recipe.get("dataset") or recipe.get("model"))
 
     def picked(path: str) -> None:
         workspace.session.set_value("dataset", path)
@@ -71,16 +70,14 @@ def make_dataset(workspace: Workspace, written: Callable[[], None]) -> None:
         def start(force: bool) -> None:
             workspace.ask(DATASET_MAKE, replace(params, force=force), made)
 
-        ask_overwrite(workspace.app, [params.out] * is_taken(Path(params.out)), start)
+        ask_overwrite(workspace.app, [params.out], start)
 
-    def whole(name: str) -> int:
-        value = recipe.get(name)
-        return value if isinstance(value, int) else int(option(name).default)
-
-    folder = str(recipe.get("dataset") or "")
-    folder = folder if Path(folder).is_dir() else str(Path(folder).parent) if folder else ""
-    out = str(Path.cwd() / "dataset.txt")
-    now = MakeParams(folder, out, whole("dataset_count"), whole("dataset_seed"))
+    now = MakeParams(
+        start_folder(recipe.get("dataset")).removesuffix("/"),
+        str(Path.cwd() / "dataset.txt"),
+        cast("int", recipe.get("dataset_count", MakeParams.count)),
+        cast("int", recipe.get("dataset_seed", MakeParams.seed)),
+    )
     MAKE_FORM.ask(workspace.app, now, then=write, check=checked_folder)
 
 

@@ -111,21 +111,6 @@ def _whose(option: Option, generation: int) -> str:
     return f"vendor's generation {numbers}"
 
 
-def concerns(option: Option, recipe: Mapping[str, object], framework: str) -> bool:
-    """Whether an option is of the open model's framework and of the generation that is targeted.
-
-    One that is set is in any case.
-    """
-    if option.name in recipe:
-        return True
-    generation = generation_of(str(recipe.get("target_platform") or ""))
-    if generation == 2 and option.generations == (1,):
-        return False
-    if generation == 1 and option.generations == (2,) and option.role == "compiler":
-        return False
-    return not option.frameworks or framework in option.frameworks
-
-
 def issue_lines(
     problems: Mapping[str, str],
     findings: Sequence[Finding],
@@ -153,13 +138,6 @@ def issue_lines(
     for file in skipped[:20]:
         lines += wrap_line([("! ", "warn"), (sanitize(f"{file.file} {file.what}"), "")], width)
     return lines, targets
-
-
-def has_words(option: Option, words: str) -> bool:
-    """Whether an option has all of the words in its name, flag, help, values or their aliases."""
-    texts = (option.name, option.flag, option.help, *option.choices, *option.aliases)
-    text = " ".join((*texts, *option.about.values())).lower()
-    return all(word in text for word in words.lower().split())
 
 
 def diff_lines(session: Session, width: int) -> list[Line]:

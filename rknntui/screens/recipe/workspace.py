@@ -24,15 +24,14 @@ from rknntui.screens.recipe.words import (
     NORMALISING,
     ask_usual,
     choose,
-    concerns,
     diff_lines,
-    has_words,
     help_lines,
     issue_lines,
     save_recipe,
 )
 from rknntui.session.kept import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
+from rknntui.session.target import generation_of
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows, SidePane, TextRows
 from rknntui.widgets.one_line import SearchLine, ViewBar, fit_facts
@@ -142,13 +141,23 @@ class Recipe(TableWorkspace):
     def _fits(self, option: Option) -> bool:
         """Whether an option is shown: it has the words that are searched, or concerns the model."""
         if self._words:
-            return has_words(option, self._words)
-        framework = self.session.model.kind if self.session.model is not None else ""
-        return option.name in self._also or concerns(option, self.session.recipe, framework)
+            return option.mentions(self._words)
+        session = self.session
+        framework = session.model.kind if session.model is not None else ""
+        known = option.name in session.recipe or option.name in self._also
+        return known or option.concerns(framework, generation_of(session.chip))
 
     def update_view(self) -> None:
         self._draw()
         self.samples.read()
+        self.samples.draw()
+
+    @on(RecipeChanged)
+    @on(ProblemsChanged)
+    def _changed(self) -> None:
+        """Values, samples, problems or what becomes of them are others now."""
+        if self.shown:
+            self.update_view()
 
     def on_keys_changed(self) -> None:
         """What is said where there are no samples names keys."""
@@ -158,8 +167,7 @@ class Recipe(TableWorkspace):
     def on_model_opened(self) -> None:
         """Another model, or files that changed on disk were read again."""
         self.samples.forget()
-        if self.shown:
-            self.update_view()
+        self._changed()
 
     def _draw(self) -> None:
         self.form.rows.show_options(self._fits)
@@ -201,17 +209,6 @@ class Recipe(TableWorkspace):
         self._diff.set_lines(diff_lines(session, self._diff.text_width))
 
     # -- the session -----------------------------------------------------------------------------
-
-    def on_recipe_changed(self, message: RecipeChanged) -> None:
-        """Values, samples or what becomes of them are others now."""
-        if self.shown:
-            self.update_view()
-
-    def on_problems_changed(self, message: ProblemsChanged) -> None:
-        """Mark what cannot be built."""
-        if self.shown:
-            self._draw()
-            self.samples.draw()
 
     def on_steps_changed(self) -> None:
         """Something is asked, or is known now."""
@@ -415,16 +412,12 @@ class Recipe(TableWorkspace):
             self._go_to(self._targets[event.index])
 
     def copy_text(self) -> str:
-        option = self.form.rows.option
-        focused = self.screen.focused
-        if isinstance(focused, TextRows):
-            return focused.text()
+        option, sample = self.form.rows.option, self.samples.table.record
+        if isinstance(self.screen.focused, TextRows):
+            return self.screen.focused.text()
         if self.view == "Data":
-            record = self.samples.table.record
-            return "" if record is None else " ".join(record.files)
-        if option is None:
-            return ""
-        return f"{option.name}: {as_typed(option, self.session.recipe)}"
+            return "" if sample is None else " ".join(sample.files)
+        return f"{option.name}: {as_typed(option, self.session.recipe)}" if option else ""
 
     def action_copy_table(self) -> None:
         """Copy the shown samples, or the recipe's file."""

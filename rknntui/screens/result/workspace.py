@@ -13,7 +13,6 @@ from engine.wire.accuracy import EVALUATE, Evaluated
 from engine.wire.board import BOARD_RUN, Ran, RunParams
 from engine.wire.build import SIMULATE, Simulated
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
-from engine.wire.names import ARITHMETICS
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker, ask_new_file, start_folder
@@ -182,8 +181,7 @@ class Result(TableWorkspace):
 
     def action_arithmetic(self) -> None:
         """Simulate with integer kernels, or in float between the roundings."""
-        at = ARITHMETICS.index(self.arithmetic)
-        self.arithmetic = ARITHMETICS[(at + 1) % len(ARITHMETICS)]
+        self.arithmetic = "reference" if self.arithmetic == "integer" else "integer"
         self._draw()
 
     # -- running ---------------------------------------------------------------------------------
