@@ -36,7 +36,8 @@ class Action:
         palette: whether the palette lists it; movements inside a list do not belong there.
         priority: whether the key works even while a text field has the focus.
         views: names of the views of the workspace in which its key works; all where empty.
-        call: Textual's action string where it is not the verb alone: ``show('model')``.
+        call: Textual's action string where it is not the verb alone: ``show('model')``, and
+            ``step_sample(-1)`` of a pair that goes forth and back.
     """
 
     id: str
@@ -167,6 +168,7 @@ def _action(row: dict[str, str], noun: str) -> Action:
         "unlisted" not in shown,
         "priority" in shown,
         tuple(row["views"].split()),
+        row["call"] or "",
     )
 
 

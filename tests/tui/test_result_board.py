@@ -106,7 +106,7 @@ async def test_what_cannot_run_says_why() -> None:
     assert "no model" in reason("run", Subject(session))
     session.model, session.path = model_view("a.rknn", kind="rknn"), "a.rknn"
     assert not reason("run", Subject(session))
-    assert "dataset" in reason("next_sample", Subject(session))
+    assert "dataset" in reason("step_sample", Subject(session))
     assert "no board" in reason("export", Subject(session, "Board"))
     assert "own arithmetic" in reason("arithmetic", Subject(session, "Board"))
     session.model = model_view("a.rknn", kind="rknn_vendor")

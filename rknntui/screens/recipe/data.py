@@ -134,11 +134,6 @@ class SampleList(RecordView):
         rows = [_row(at + 1, *entry, root, problems) for at, entry in enumerate(self._entries)]
         self.table.set_records(rows, keep="number")
 
-    def step(self, by: int) -> None:
-        """Go to another sample, round the end."""
-        if self.table.row_count:
-            self.table.cursor = (self.table.cursor + by) % self.table.row_count
-
     def bad_rows(self) -> list[tuple[int, int]]:
         """Place and line of the shown rows that have a problem."""
         rows = enumerate(self.table.records)

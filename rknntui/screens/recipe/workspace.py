@@ -36,7 +36,7 @@ from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows, SidePane, TextRows
 from rknntui.widgets.one_line import SearchLine, ViewBar, fit_facts
 
-_OF_DATA = ("run", "next_sample", "previous_sample")
+_OF_DATA = ("run", "step_sample")
 _NARROW = 110
 """Cells below which the form and the data are views of their own."""
 
@@ -276,7 +276,7 @@ class Recipe(TableWorkspace):
             return "no model is open ({app.open} opens one)."
         if method in _OF_DATA and not recipe.get("dataset"):
             return "no dataset is chosen ({recipe.next-view} shows Data, {recipe.edit} chooses it)."
-        if method in ("next_problem", "previous_problem"):
+        if method == "step_problem":
             bad = self.session.all_problems or (self.is_attached and self.samples.bad_rows())
             return "" if bad else "there are no problems."
         if method == "next_input":
@@ -301,27 +301,17 @@ class Recipe(TableWorkspace):
         """Decode every file of the dataset, which a build would do too."""
         self.samples.check()
 
-    def action_next_sample(self) -> None:
-        """Go to the next sample."""
-        self.samples.step(1)
-
-    def action_previous_sample(self) -> None:
-        """Go to the sample before."""
-        self.samples.step(-1)
+    def action_step_sample(self, by: int) -> None:
+        """Go to another sample, round the end."""
+        if count := self.samples.table.row_count:
+            self.samples.table.cursor = (self.samples.table.cursor + by) % count
 
     def action_next_input(self) -> None:
         """Preview the next input."""
         self.preview.follow(self.samples.table.record, step=1)
 
-    def action_next_problem(self) -> None:
-        """Put the cursor on the next option or sample with a problem."""
-        self._go_to_problem(1)
-
-    def action_previous_problem(self) -> None:
-        """Put the cursor on the option or sample before that has a problem."""
-        self._go_to_problem(-1)
-
-    def _go_to_problem(self, step: int) -> None:
+    def action_step_problem(self, step: int) -> None:
+        """Put the cursor on the next option or sample with a problem, or on the one before."""
         self._search("")
         rows = [row if isinstance(row, str) else row.name for row in self.form.rows.rows]
         known = sorted((rows.index(n), n) for n in self.session.all_problems if n in rows)

@@ -29,7 +29,7 @@ def reason(method: str, subject: Subject) -> str:
     """Why an action cannot run now, keys as in help texts; empty when it can."""
     session, board = subject.session, subject.side == "Board"
     samples = session.container is None and session.recipe.get("dataset")
-    sampled = method in ("next_sample", "previous_sample")
+    sampled = method == "step_sample"
     runs = sampled or method in ("run", "export")
     scores = subject.side == SCORE and method in ("run", "pick")
     whys = {

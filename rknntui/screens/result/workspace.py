@@ -190,7 +190,7 @@ class Result(TableWorkspace):
         """Run the chosen files, else the first calibration sample; or score the samples."""
         if self.results.view == SCORE:
             self._score(self._labels or self._scored[1])
-        elif self.inputs_pane.paths is None and not words.reason("next_sample", self.subject):
+        elif self.inputs_pane.paths is None and not words.reason("step_sample", self.subject):
             self._sample(1, run=True)
         else:
             self._run()
@@ -226,13 +226,9 @@ class Result(TableWorkspace):
         else:
             self.action_pick()
 
-    def action_next_sample(self) -> None:
-        """Take the next calibration sample, and run it where one ran before."""
-        self._sample(1, run=self.subject.key in self._runs)
-
-    def action_previous_sample(self) -> None:
-        """Take the calibration sample before, and run it where one ran before."""
-        self._sample(-1, run=self.subject.key in self._runs)
+    def action_step_sample(self, by: int) -> None:
+        """Take another calibration sample, and run it where one ran before."""
+        self._sample(by, run=self.subject.key in self._runs)
 
     def _sample(self, by: int, *, run: bool) -> None:
         def listed(answer: Samples) -> None:
@@ -253,7 +249,7 @@ class Result(TableWorkspace):
     # -- what the shell asks ---------------------------------------------------------------------
 
     def unavailable_reason(self, method: str) -> str:
-        if method in ("run", "pick", "arithmetic", "export", "next_sample", "previous_sample"):
+        if method in ("run", "pick", "arithmetic", "export", "step_sample"):
             return words.reason(method, self.subject) if self.is_attached else ""
         return super().unavailable_reason(method)
 
