@@ -189,16 +189,18 @@ def _dataset(session: Session) -> Step:
         return Step("dataset", "failed", "", f"{name} · {sanitize(why, 200)}", *choose)
     if facts is None:
         return Step("dataset", "loading", "", f"{name} · reading")
-    text = f"{name} · {_count(facts.samples, 'sample')}"
+    state: State = "failed" if facts.problems else "finding" if facts.findings else "done"
+    figure, said = COUNT.text(facts.samples), [name]
     if facts.problems:
-        text += f" · {len(facts.problems)} cannot be used: {sanitize(facts.problems[0].what, 80)}"
-        return Step(
-            "dataset", "failed", COUNT.text(facts.samples), text, "go.recipe", "show the files"
-        )
-    if facts.findings:
-        text += f" · {sanitize(facts.findings[0].what, 100)}"
-        return Step("dataset", "finding", COUNT.text(facts.samples), text)
-    return Step("dataset", "done", COUNT.text(facts.samples), text)
+        first = facts.problems[0]
+        more = f" and {len(facts.problems) - 1} more" if len(facts.problems) > 1 else ""
+        said.append(f"line {first.line}: {sanitize(first.what, 120)}{more}")
+    elif facts.findings:
+        said.append(sanitize(facts.findings[0].what, 100).removesuffix("."))
+    text = " · ".join([*said, _count(facts.samples, "sample")])
+    if facts.problems:
+        return Step("dataset", state, figure, text, "go.recipe", "show the files")
+    return Step("dataset", state, figure, text)
 
 
 def _build(session: Session) -> Step:

@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 from textual.pilot import Pilot
 
-from engine import human_bytes
+from engine import Finding, human_bytes
 from engine.wire.build import BuildSummary
+from engine.wire.dataset import DatasetFacts, FileProblem
 from engine.wire.devices import Device, Listing
 from engine.wire.requests import Checked, Problem
 from rknntui.app import Workbench
@@ -94,6 +95,17 @@ def test_a_problem_of_the_recipe_comes_before_everything_else() -> None:
     session.set_problems(Checked((Problem("inputs", "is needed"),), (), ""))
     config = next(step for step in steps(session) if step.name == "config")
     assert (config.sign, config.figure, config.action) == ("✗", "1", "overview.problem")
+    session.set_value("do_quantization", True)
+    session.set_value("dataset", "/photos")
+    gone = FileProblem(4, "gone.png", "gone.png does not exist.")
+    many = Finding("many", "warning", "dataset", "There are many.")
+    session.set_dataset(DatasetFacts(4, 4, (gone,), (), (many,)))
+    dataset = next(step for step in steps(session) if step.name == "dataset")
+    assert "photos · line 4: gone.png does not exist." in dataset.text
+    first, second, third = words.findings(session)
+    assert [one.where for one in (first, second)] == ["dataset", "inputs"], "problems stand first"
+    assert "gone.png" in first.what
+    assert third is many
 
 
 async def test_an_answer_that_was_cut_short_is_asked_for_again(

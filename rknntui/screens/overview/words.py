@@ -62,15 +62,20 @@ def step_line(step: Step, width: int, *, lit: bool) -> Line:
         about = "" if step.seconds is None else f", about {DURATION.text(step.seconds)}"
         does = [("  Enter ", "key"), (f"{step.does or 'show it'}{about} ", "")]
     least = 2 if step.state in ("failed", "finding") else 1
-    parts = enumerate(step.text.split(" · "), 1)
-    facts = tuple(Fact(part, rank=max(0, at - least)) for at, part in parts)
-    text = fit_facts(facts, max(8, width - cells(line) - cells(does)))
+    parts = step.text.split(" · ")
+    room = width - cells(line)
+    if cell_len(" · ".join(parts[:least])) > room - cells(does):
+        does = does[:1]
+    facts = tuple(Fact(part, rank=max(0, at - least)) for at, part in enumerate(parts, 1))
+    text = fit_facts(facts, max(8, room - cells(does)))
     return [*line, (text, ""), *does]
 
 
 def findings(session: Session) -> list[Finding]:
     """Those of the model, the recipe, its samples and the build; only what can be mended."""
-    known = [] if session.model is None else [*session.model.findings]
+    problems = session.all_problems.items()
+    known = [Finding("problem", "error", name, why) for name, why in problems]
+    known += () if session.model is None else session.model.findings
     known += [*session.findings, *(() if session.dataset is None else session.dataset.findings)]
     if session.summary is not None and not session.stale:
         known += session.summary.findings
@@ -112,7 +117,7 @@ def promotions(session: Session, ranked: Sequence[Ranked]) -> Content:
     else:
         known = session.layers.of("proposed")
         empty = "✓ no layer gains enough" if known else "– not known yet"
-    title = "Promote: simulated, cost estimated" if whole else "Promote: gain simulated"
+    title = "Promote: dB simulated" + (", time estimated" if whole else "")
     asked = LayerEdits(session).layers
     return Content(title, ranked, partial(promotion_line, asked=asked, whole=whole), empty)
 
@@ -142,14 +147,15 @@ def worth_promoting(session: Session) -> list[Ranked]:
 def promotion_line(
     row: Ranked, wide: bool, *, asked: Mapping[str, str], whole: float | None
 ) -> Line:
-    """``Conv_10  ● float16  +3.40 dB  +0.9 %``: its dtype where it is promoted in the recipe."""
+    """``Conv_10  ● float16  +3.40  +0.9 %``: its dtype where it is promoted in the recipe."""
     dtype = asked.get(row.id, "")
     cost = "" if row.promote_ms is None else f"{ADDED_MS.text(row.promote_ms)} ms"
     if row.promote_ms is not None and whole:
         cost = CHANGE.text(row.promote_ms / whole)
     style, sign = ("accent", f"● {dtype if wide else ''}".strip()) if dtype else ("", "")
-    more = f"with {len(row.together)}" if row.together else ""
-    return [(row.id, style), (more, "dim"), (sign, style), (gain_text(row.gain_db), ""), (cost, "")]
+    more = f"with {len(row.together)}" if wide and row.together else ""
+    gain = gain_text(row.gain_db, unit=False)
+    return [(row.id, style), (more, "dim"), (sign, style), (gain, ""), (cost, "")]
 
 
 def times(session: Session, ranked: Sequence[LayerFigures]) -> Content:
@@ -172,17 +178,16 @@ def slowest(session: Session) -> list[LayerFigures]:
 
 
 def time_line(row: LayerFigures, wide: bool, *, whole: float, longest: float) -> Line:
-    """Name, where it runs or (where it is wide) what bounds it, milliseconds, a bar, share."""
+    """Name, where it runs, milliseconds; where it is wide what bounds it, a bar and the share."""
     cost = row.estimated
     if cost is None:
         return []
     why = cost.target if cost.target != "NPU" else cost.bound if wide else ""
-    size = 12 if wide else 5
     return [
         (row.id, ""),
         (why, "warn" if cost.target == "CPU" else "dim"),
         (f"{MILLISECONDS.text(cost.time_ms)} ms", ""),
-        (bar(cost.time_ms / longest if longest else 0.0, size), "accent"),
+        (bar(cost.time_ms / longest, 12) if wide and longest else "", "accent"),
         (PROGRESS.text(cost.time_ms / whole) if wide and whole else "", ""),
     ]
 
@@ -228,41 +233,31 @@ def finding_line(finding: Finding, wide: bool) -> Line:
             (fix, "key")]  # fmt: skip
 
 
-def aligned(lines: list[Line], width: int, cut: Callable[[str, int], str]) -> list[Line]:
-    """Rows whose parts stand below each other; the first is as wide as the others leave it.
+def aligned(lines: list[Line], width: int) -> tuple[list[Line], bool]:
+    """Rows whose parts stand below each other, and whether they are whole.
+
+    The first part is as wide as the others leave it: a sentence loses its end, a name its middle.
 
     Args:
         lines: with as many parts each.
         width: cells.
-        cut: makes a text so wide that is longer.
     """
     if not lines:
-        return []
-    widths = [max(cell_len(line[at][0]) for line in lines) for at in range(1, len(lines[0]))]
-    first = max(cell_len(line[0][0]) for line in lines)
-    room = width - sum(size + 2 for size in widths if size)
+        return [], True
+    first, *widths = (
+        max(cell_len(part) for part, _ in column) for column in zip(*lines, strict=True)
+    )
+    room = max(6, min(first, width - sum(size + 2 for size in widths if size)))
     out: list[Line] = []
-    for line in lines:
-        row: Line = [(cut(line[0][0], max(6, min(first, room))), line[0][1])]
-        for (text, style), size in zip(line[1:], widths, strict=True):
+    for (name, name_style), *parts in lines:
+        row: Line = [(fit(fit_facts((Fact(name),), room), room), name_style)]
+        for (text, style), size in zip(parts, widths, strict=True):
             if size:
                 pad = " " * (size - cell_len(text))
                 number = text[:1].isdigit() or text[:1] in "+-"
                 row.append((f"  {pad}{text}" if number else f"  {text}{pad}", style))
         out.append(row)
-    return out
-
-
-def cut_end(text: str, width: int) -> str:
-    """A sentence in so many cells; what is too long loses its end."""
-    return fit(fit_facts((Fact(text),), width), width)
-
-
-def cut_begin(text: str, width: int) -> str:
-    """A layer in so many cells: names of a network differ at the end."""
-    while cell_len(text) > width:
-        text = f"…{text.removeprefix('…')[1:]}"
-    return fit(text, width)
+    return out, room == first
 
 
 # -- samples beside a model ------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,6 @@ from rknntui.session.promotion import LayerEdits
 from rknntui.session.steps import Step, next_step, steps
 from rknntui.widgets.findings import finding_lines
 from rknntui.widgets.line_list import Rows
-from rknntui.widgets.strips import fit
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from engine.wire.requests import Checked
     from rknntui.widgets.strips import Line
 
-_WIDE = 50
-"""Cells of a pane from which on it has more columns."""
 _ROWS = 50
 """Rows of a pane at most: what matters stands first, and other views have all."""
 _AS_IT_IS = "as it is"
@@ -70,12 +67,10 @@ class Panel(Rows):
     items: Sequence[Any] = ()
     """What the rows are of."""
 
-    def __init__(self, *, id: str, cut: Callable[[str, int], str] = fit) -> None:  # noqa: A002
+    def __init__(self, *, id: str) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._cut = cut
         self._title = ""
-        self._parts: list[Line] = []
-        self._drawn: tuple[int, list[Line]] = (-1, [])
+        self._rows: list[Line] = []
 
     @property
     def row_count(self) -> int:
@@ -98,12 +93,16 @@ class Panel(Rows):
     def show(self, content: words.Content) -> None:
         """Show other rows; a cursor that was moved stays on its item."""
         items = content.items[:_ROWS]
-        parts = [content.line(item, self._width > _WIDE) for item in items]
-        if (content.title, parts) == (self._title, self._parts) and parts:
+        width = max(20, self.scrollable_content_region.width - 2)
+        for wide in (True, False):
+            parts = [content.line(item, wide) for item in items]
+            rows, whole = words.aligned(parts, width)
+            if whole:
+                break
+        if (content.title, rows) == (self._title, self._rows) and rows:
             return
         here = getattr(self.item, "id", None) if self.cursor else None
-        self._title, self.items, self._parts = content.title, items, parts
-        self._drawn = (-1, [])
+        self._title, self.items, self._rows = content.title, items, rows
         self.empty = [[(f" {content.empty}", "dim")]]
         self.styles.max_height = max(1, len(items)) + self.head
         self.rows_changed()
@@ -111,17 +110,11 @@ class Panel(Rows):
             places = (at for at, item in enumerate(items) if getattr(item, "id", None) == here)
             self.cursor = next(places, self.cursor)
 
-    @property
-    def _width(self) -> int:
-        return max(20, self.scrollable_content_region.width - 2)
-
     def head_line(self, y: int, width: int) -> Line:
         return [(f" {self._title}", "head")]
 
     def row_line(self, index: int, width: int) -> Line:
-        if self._drawn[0] != self._width:
-            self._drawn = (self._width, words.aligned(self._parts, self._width, self._cut))
-        return [(" ", ""), *self._drawn[1][index]]
+        return [(" ", ""), *self._rows[index]]
 
 
 class StepRows(Panel):
@@ -160,13 +153,13 @@ class Overview(Workspace):
     DEFAULT_CSS = """
     Overview {
         & #steps { height: auto; max-height: 14; }
-        & #panels { height: 1fr; }
-        & .column { width: 1fr; margin-right: 1; }
-        & .column Panel { height: 1fr; }
+        & #columns { height: 2fr; }
+        & #columns > * { width: 1fr; }
+        & #panels Panel { height: 1fr; }
         &.-bare #panels { display: none; }
         &.-bare #steps { height: 1fr; max-height: 100%; }
     }
-    Screen.-high Overview .column Panel { margin-bottom: 1; }
+    Screen.-high Overview #panels Panel { margin-bottom: 1; }
     """
 
     def __init__(self) -> None:
@@ -176,13 +169,13 @@ class Overview(Workspace):
 
     def compose(self) -> ComposeResult:
         yield StepRows(id="steps")
-        with Horizontal(id="panels"):
-            with Vertical(classes="column"):
-                yield Panel(id="promote", cut=words.cut_begin)
-                yield Panel(id="findings", cut=words.cut_end)
-            with Vertical(classes="column"):
-                yield Panel(id="time", cut=words.cut_begin)
-                yield Panel(id="builds")
+        with Vertical(id="panels"):
+            with Horizontal(id="columns"):
+                yield Panel(id="promote")
+                with Vertical():
+                    yield Panel(id="time")
+                    yield Panel(id="builds")
+            yield Panel(id="findings")
 
     @property
     def steps(self) -> StepRows:
