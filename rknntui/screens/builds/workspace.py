@@ -89,11 +89,11 @@ class Builds(TableWorkspace):
 
     def compose(self) -> ComposeResult:
         yield ViewBar(tuple(_TABLES))
-        yield FrontChart()
         declared, what, empty = _TABLES["Builds"]
         table = RecordTable[Any](declared, id="history", what=what, empty=with_keys(empty))
         yield RecordView("Builds", table)
         yield Divider("builds-divider")
+        yield FrontChart()
         yield Detail()
 
     history = getters.query_one("#history", RecordTable)
@@ -192,7 +192,8 @@ class Builds(TableWorkspace):
             title = f"Builds{whose} (dB simulated, est. estimated{chip})"
         view = self.query_one(RecordView)
         view.set_title(title)
-        view.styles.max_height = max(7, len(shown) + 4)  # what is below has the rest
+        if "builds-divider stacked" not in self.workbench.dividers:
+            view.styles.max_height = len(shown) + 3 if shown else 7  # the rest is what is below
         self.history.set_records(shown, keep="title" if self.view == "Variants" else "id")
 
     def _job_rows(self) -> list[Mapping[str, Any]]:
