@@ -114,6 +114,7 @@ from engine.report import CONTAINER_NOTE as CONTAINER_NOTE
 from engine.report import gain_text as gain_text
 from engine.report import layers_counted as layers_counted
 from engine.report import rounding_lines as rounding_lines
+from engine.report import sections_text as sections_text
 from engine.report import sqnr_rank as sqnr_rank
 from engine.report import sqnr_text as sqnr_text
 from engine.report import summary_sections as summary_sections
@@ -128,17 +129,13 @@ from engine.reports.builds import Priced as Priced
 from engine.reports.builds import Tried as Tried
 from engine.reports.builds import build_rows as build_rows
 from engine.reports.builds import change_words as change_words
-from engine.reports.builds import changed_entries as changed_entries
 from engine.reports.builds import changed_options as changed_options
-from engine.reports.builds import dicts as dicts
-from engine.reports.builds import number as number
-from engine.reports.builds import output_decibels as output_decibels
 from engine.reports.builds import pareto_front as pareto_front
 from engine.reports.builds import recipe_of as recipe_of
 from engine.reports.builds import result_of as result_of
 from engine.reports.builds import results_of as results_of
 from engine.reports.builds import tried as tried
-from engine.reports.builds import value_text as value_text
+from engine.reports.comparing import compare_builds as compare_builds
 from engine.reports.estimates import COST_REPORTS as COST_REPORTS
 from engine.reports.estimates import CostReport as CostReport
 from engine.reports.estimates import cost_report as cost_report

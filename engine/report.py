@@ -7,6 +7,7 @@ it, the workbench shows it and the Python API logs it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -216,9 +217,14 @@ def summary_sections(summary: BuildSummary) -> tuple[Section, ...]:
 
 
 def summary_text(summary: BuildSummary) -> str:
-    """The summary as plain text, columns aligned, one blank line between sections."""
+    """The summary as plain text, as :func:`sections_text` writes it."""
+    return sections_text(summary_sections(summary))
+
+
+def sections_text(sections: Iterable[Section]) -> str:
+    """Sections as plain text, columns aligned, one blank line between them."""
     lines: list[str] = []
-    for section in summary_sections(summary):
+    for section in sections:
         lines.append(section.title)
         lines += [f"  {line}" for line in table_lines(section)]
         lines.append("")

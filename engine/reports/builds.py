@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _MANY = 3
 """Layers that are named one by one; of more the number is told."""
-_LONG = 40
 
 
 @dataclass(frozen=True)
@@ -284,15 +283,14 @@ def change_words(before: Values, after: Values) -> list[str]:
 
 
 def value_text(option: Option, value: Any) -> str:
-    """A value of an option, short; of a path its last part."""
+    """A value of an option; of a path its last part."""
     if value is None:
         return "none"
     try:
         text = sanitize(option.render(value), 300)
     except (TypeError, ValueError, AttributeError):  # of another version
         text = sanitize(str(value), 300)
-    text = text.rsplit("/", 1)[-1] if "path" in str(option.kind) else text
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+    return text.rsplit("/", 1)[-1] if "path" in str(option.kind) else text
 
 
 def _layers(recipe: Values) -> Values:
@@ -313,4 +311,4 @@ def _promotions(before: Values, after: Values) -> list[str]:
 def _named(names: Sequence[str]) -> str:
     if len(names) > _MANY:
         return f"{len(names)} layers"
-    return " and ".join(sanitize(str(name), _LONG) for name in names)
+    return " and ".join(sanitize(str(name), 300) for name in names)

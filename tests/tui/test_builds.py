@@ -27,7 +27,6 @@ from engine.base.peers.far import encode
 from engine.jobs.record import new_record
 from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
-from rknntui.screens.builds.comparing import Compared, comparison
 from rknntui.screens.builds.front import FrontChart
 from rknntui.screens.builds.workspace import Builds
 from rknntui.session.job_view_model import JobView
@@ -147,27 +146,6 @@ async def test_variants_are_built_and_applied(demo: Path, tmp_path: Path) -> Non
         table.select_record("title", "kl_divergence")
         await pilot.press("enter")
         assert app.session.recipe["quantized_algorithm"] == "kl_divergence"
-
-
-def test_comparisons_are_in_words() -> None:
-    def side(outputs: dict[str, float], **more: Any) -> Compared:
-        record = JobRecord("1", "build", "x", "done", 0.0, 1.0, {"recipe": more}, None, None, "")
-        rows = [{"name": name, "sqnr_db": db} for name, db in outputs.items()]
-        finding = {"code": "c", "where": "y", "what": f"Softmax in {len(more)}."}
-        found = [finding] if more else []
-        return Compared(record, {"outputs": rows, "findings": found, "container_bytes": 1024})
-
-    before = side({"boxes": 24.0, "scores": 40.0})
-    after = side({"boxes": 21.5, "scores": 41.5}, quantized_layers={"Concat_12": "float16"})
-    said = words(comparison(before, after, 76))
-    assert "✗ regression: boxes 24.00 dB → 21.50 dB" in said
-    assert "✓ better: scores 40.00 dB → 41.50 dB" in said
-    assert said.index("boxes  ") < said.index("scores  ")
-    assert "Concat_12: as the model → float16" in said
-    assert "+ Softmax in 1." in said
-    assert "no output changed" in words(comparison(before, before, 76))
-    hostile = side({"\x1b[31mred": 3.0}, dataset="a\nb\x1b]0;x\x07")
-    assert "\x1b" not in words(comparison(before, hostile, 40))
 
 
 def test_rows_say_what_changed() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from textual import getters, on
 from textual.containers import Vertical
 
-from engine import LOG_LINES, summary_text
+from engine import LOG_LINES
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.job_pane import JobPane
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from textual.worker import WorkType
 
     from engine import JobRecord
-    from engine.wire.build import BuildSummary
     from rknntui.widgets.strips import Line
 
 
@@ -125,11 +124,15 @@ class Detail(Vertical):
             self.log_pane.show_found(lines, total, words)
 
 
-def summary_lines(summary: BuildSummary | None, said: list[str], width: int) -> list[Line]:
-    """What was said of a build, then its summary."""
-    lines = [line for text in said for line in wrapped(text, width, "")]
-    text = "The summary of this build is gone." if summary is None else summary_text(summary)
-    for row in ["", *text.splitlines()]:
-        style = "head" if row[:1].strip() else ""
-        lines += [[(row, style)]] if len(row) <= width else wrapped(row.strip(), width, "", "   ")
+_STYLES = {"✗": "bad", "✓": "good", "!": "warn"}
+
+
+def text_lines(text: str, width: int) -> list[Line]:
+    """A text in sections, wrapped; the sign that a row begins with says the same as its colour."""
+    lines: list[Line] = []
+    for row in text.splitlines():
+        style = "head" if row[:1].strip() else _STYLES.get(row.strip()[:1], "")
+        lines += (
+            [[(row, style)]] if len(row) <= width else wrapped(row.strip(), width, style, "   ")
+        )
     return lines

@@ -7,25 +7,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from engine import recipe_of, result_of, results_of
-from engine.wire.build import ACCURACY, BUILD
+from engine.wire.build import BUILD
 from engine.wire.method import Query
-from rknntui.screens.builds.comparing import Compared
 
 if TYPE_CHECKING:
-    from engine import BuildRow, JobRecord
+    from engine import JobRecord
     from engine.wire.method import Method
     from rknntui.bridge import Bridge
-
-
-def compared(row: BuildRow, records: Iterable[JobRecord]) -> Compared:
-    """A side of a comparison, with its layers where an error analysis of its recipe ran."""
-    from engine import read_result, sqnr_rank
-
-    analysis = next(results_of(records, ACCURACY, recipe_of(row.record)), None)
-    known = () if analysis is None else analysis.layers
-    layers = {one.id: sqnr_rank(one.sqnr) for one in known if not one.inner and one.cumulative}
-    result = read_result(row.id) or row.record.summary or {}
-    return Compared(row.record, result, layers, row.time_ms, row.median_ms)
 
 
 async def report_of(build: JobRecord, records: Iterable[JobRecord], bridge: Bridge) -> str:

@@ -8,8 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
+from textual.containers import Vertical
 
-from engine import BuildRow, JobRecord, build_rows, recipe_of, result_of, sanitize
+from engine import (
+    BuildRow,
+    JobRecord,
+    build_rows,
+    compare_builds,
+    recipe_of,
+    result_of,
+    sanitize,
+    sections_text,
+    summary_text,
+)
 from engine.wire.build import BUILD, BuildSummary
 from engine.wire.build_tables import SWEEP_ROWS
 from engine.wire.project_tables import BUILDS, JOBS
@@ -19,10 +30,9 @@ from rknntui.keys.actions import REGISTRY, with_keys
 from rknntui.keys.commandline import job_command
 from rknntui.links import GoTo
 from rknntui.screens.base.views import LOW, TableWorkspace
-from rknntui.screens.builds.comparing import comparison
-from rknntui.screens.builds.detail import Detail, summary_lines
+from rknntui.screens.builds.detail import Detail, text_lines
 from rknntui.screens.builds.front import BuildTimes, FrontChart
-from rknntui.screens.builds.history import compared, report_of
+from rknntui.screens.builds.history import report_of
 from rknntui.screens.builds.variants import (
     NO_VARIANTS,
     SWEEP_FORM,
@@ -91,10 +101,11 @@ class Builds(TableWorkspace):
         yield ViewBar(tuple(_TABLES))
         declared, what, empty = _TABLES["Builds"]
         table = RecordTable[Any](declared, id="history", what=what, empty=with_keys(empty))
-        yield RecordView("Builds", table)
-        yield Divider("builds-divider")
-        yield FrontChart()
-        yield Detail()
+        with Vertical():
+            yield RecordView("Builds", table)
+            yield Divider("builds-divider")
+            yield FrontChart()
+            yield Detail()
 
     history = getters.query_one("#history", RecordTable)
     """The builds, jobs or variants."""
@@ -264,8 +275,10 @@ class Builds(TableWorkspace):
         if record.id not in self._results:
             self._results[record.id] = await asyncio.to_thread(result_of, record, BUILD)
         if self._wanted == ("", record.id) and self._alive and self.row is not None:
-            said = [f"Changed: {self.row.changes}", *filter(None, [self.row.note])]
-            self.detail.show_lines(partial(summary_lines, self._results[record.id], said))
+            summary = self._results[record.id]
+            said = [f"Changed: {self.row.changes}", self.row.note or ""]
+            said.append("Its summary is gone." if summary is None else summary_text(summary))
+            self.detail.show_lines(partial(text_lines, "\n".join(said)))
 
     # -- comparing ---------------------------------------------------------------------------------
 
@@ -287,9 +300,9 @@ class Builds(TableWorkspace):
         if pair is None:
             self.detail.show_lines(partial(wrapped, self._why_not(), style="dim"))
             return
-        sides = [await asyncio.to_thread(compared, one, self._records) for one in pair]
+        said = await asyncio.to_thread(compare_builds, *pair, self._records)
         if wanted == self._wanted and self._alive:
-            self.detail.show_lines(partial(comparison, sides[0], sides[1]))
+            self.detail.show_lines(partial(text_lines, sections_text(said)))
 
     def _why_not(self) -> str:
         row = self.row
