@@ -129,7 +129,7 @@ async def test_a_damaged_result_is_passed_over(recipe: dict[str, Any], worker: W
         result.write_text(json.dumps(damaged))
         await look("r measures isolated errors")
     result.write_text(whole)
-    await look("14 layers")
+    await look("of the error is introduced here")
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -37,7 +36,7 @@ class Detail(Vertical):
         super().__init__(id="detail")
         self._views: dict[str, JobView] = {}
         self._job = ""
-        self._lines: Callable[[int], list[Line]] = lambda _: []
+        self._text = ""
 
     def compose(self) -> ComposeResult:
         yield SidePane(id="about")
@@ -54,9 +53,9 @@ class Detail(Vertical):
         """Whether keys are the log's."""
         return self.log_pane.has_focus or self.query_one(SearchLine).has_class("-open")
 
-    def show_lines(self, lines: Callable[[int], list[Line]]) -> None:
-        """Show lines that are wrapped to a width."""
-        self._lines = lines
+    def show_text(self, text: str) -> None:
+        """Show a text in sections."""
+        self._text = text
         self._show(log=False)
         if self.about.size.width:
             self._lay_out()
@@ -84,7 +83,7 @@ class Detail(Vertical):
 
     @on(SidePane.Resized)
     def _lay_out(self) -> None:
-        self.about.set_lines(self._lines(max(30, self.about.size.width - 2)))
+        self.about.set_lines(text_lines(self._text, max(30, self.about.size.width - 2)))
 
     async def _read(self, record: JobRecord) -> None:
         from engine import EngineError, read_events

@@ -17,12 +17,14 @@ from engine import (
     compare_builds,
     recipe_of,
     result_of,
+    results_of,
     sanitize,
     sections_text,
     summary_text,
 )
 from engine.wire.build import BUILD, BuildSummary
 from engine.wire.build_tables import SWEEP_ROWS
+from engine.wire.method import Query
 from engine.wire.project_tables import BUILDS, JOBS
 from engine.wire.sweep import SWEEP, SweepParams
 from rknntui.bridge import in_background
@@ -30,9 +32,8 @@ from rknntui.keys.actions import REGISTRY, with_keys
 from rknntui.keys.commandline import job_command
 from rknntui.links import GoTo
 from rknntui.screens.base.views import LOW, TableWorkspace
-from rknntui.screens.builds.detail import Detail, text_lines
+from rknntui.screens.builds.detail import Detail
 from rknntui.screens.builds.front import BuildTimes, FrontChart
-from rknntui.screens.builds.history import report_of
 from rknntui.screens.builds.variants import (
     NO_VARIANTS,
     SWEEP_FORM,
@@ -40,9 +41,8 @@ from rknntui.screens.builds.variants import (
     sweep_of,
     variants,
 )
-from rknntui.session.job_view_model import JobView, job_word
+from rknntui.session.job_view_model import job_word
 from rknntui.widgets.divider import Divider
-from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import ViewBar
 from rknntui.widgets.record_view import RecordView
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.worker import WorkType
 
+    from engine.wire.method import Method
     from rknntui.session.messages import JobChanged
 
 LIMIT = 500
@@ -90,7 +91,6 @@ class Builds(TableWorkspace):
     def __init__(self) -> None:
         super().__init__()
         self._records: list[JobRecord] = []
-        self._results: dict[str, BuildSummary | None] = {}
         self._times = BuildTimes(self, self._timed)
         self._marked = ""
         self._waiting: set[str] = set()
@@ -132,12 +132,13 @@ class Builds(TableWorkspace):
     # -- the history -------------------------------------------------------------------------------
 
     def update_view(self) -> None:
-        self._reload()
+        self._look("history", self._read)
 
-    def on_model_opened(self) -> None:
-        """Another model has other builds."""
+    def _reload(self) -> None:
         if self.shown:
-            self._reload()
+            self.update_view()
+
+    on_model_opened = on_job_ended = _reload
 
     def on_job_changed(self, message: JobChanged) -> None:
         """Draw a job that runs."""
@@ -151,11 +152,6 @@ class Builds(TableWorkspace):
         if self.record is not None and self.record.id == message.job:
             self._show_detail()
 
-    def on_job_ended(self) -> None:
-        """Its row has figures now."""
-        if self.shown:
-            self._reload()
-
     def on_result_found(self) -> None:
         """Variants of an earlier run fit the recipe."""
         if self.shown:
@@ -167,9 +163,6 @@ class Builds(TableWorkspace):
         ``work`` is a function: a coroutine that is replaced before it starts is never awaited.
         """
         self.run_worker(work, group=group, exclusive=True)
-
-    def _reload(self) -> None:
-        self._look("history", self._read)
 
     async def _read(self) -> None:
         from engine import list_jobs
@@ -264,21 +257,20 @@ class Builds(TableWorkspace):
         self._wanted = kind, record.id if record is not None else ""
         whole = kind == "changes" and self.app.size.height < LOW
         self.query_one(RecordView).display = not whole
-        if kind == "changes":
-            self._look("about", self._compare)
-        elif record is None or record.state != "done" or kind == "log":
+        if kind != "changes" and (record is None or record.state != "done" or kind == "log"):
             self.detail.show_log(record, live)
         else:
-            self._look("about", partial(self._summary, record))
+            self._look("about", self._tell)
 
-    async def _summary(self, record: JobRecord) -> None:
-        if record.id not in self._results:
-            self._results[record.id] = await asyncio.to_thread(result_of, record, BUILD)
-        if self._wanted == ("", record.id) and self._alive and self.row is not None:
-            summary = self._results[record.id]
-            said = [f"Changed: {self.row.changes}", self.row.note or ""]
-            said.append("Its summary is gone." if summary is None else summary_text(summary))
-            self.detail.show_lines(partial(text_lines, "\n".join(said)))
+    async def _tell(self) -> None:
+        wanted, row, pair = self._wanted, self.row, self._pair()
+        text = self._why_not()
+        if pair is not None and self._detail:
+            text = await asyncio.to_thread(_changes, pair, self._records)
+        elif row is not None and not self._detail:
+            text = await asyncio.to_thread(_summary, row)
+        if wanted == self._wanted and self._alive:
+            self.detail.show_text(text)
 
     # -- comparing ---------------------------------------------------------------------------------
 
@@ -294,15 +286,6 @@ class Builds(TableWorkspace):
             return None
         other = found[0]
         return (other, row) if other.started <= row.started else (row, other)
-
-    async def _compare(self) -> None:
-        pair, wanted = self._pair(), self._wanted
-        if pair is None:
-            self.detail.show_lines(partial(wrapped, self._why_not(), style="dim"))
-            return
-        said = await asyncio.to_thread(compare_builds, *pair, self._records)
-        if wanted == self._wanted and self._alive:
-            self.detail.show_lines(partial(text_lines, sections_text(said)))
 
     def _why_not(self) -> str:
         row = self.row
@@ -347,14 +330,10 @@ class Builds(TableWorkspace):
             return ""
         return super().unavailable_reason("save_table" if method == "export" else method)
 
-    def _live_job(self) -> JobView | None:
-        """The job under the cursor, where it runs; None leaves it to the user which one stops."""
-        job = self.session.jobs.get(self.record.id) if self.record is not None else None
-        return job if job is not None and job.running else None
-
     def action_stop(self) -> None:
-        """Ask whether the job under the cursor, or else the running one, shall stop."""
-        self.workbench.stopping.ask(self._live_job())
+        """Ask whether the job under the cursor, or else a running one, shall stop."""
+        job = self.session.jobs.get(self.record.id) if self.record is not None else None
+        self.workbench.stopping.ask(job if job is not None and job.running else None)
 
     def action_back(self) -> None:
         """Back from the comparison or the found lines; of a job that runs ask to stop it."""
@@ -495,8 +474,21 @@ class Builds(TableWorkspace):
             self.action_save_table()
 
     async def _report(self, record: JobRecord) -> None:
-        text = await report_of(record, self._records, self.bridge)
-        name = sanitize(str(recipe_of(record).get("model")).rsplit("/", 1)[-1], 60)
+        from engine import gather_report, report_html
+
+        recipe = recipe_of(record)
+
+        async def ask(method: Method[Any, Any], params: Any) -> Any:
+            """What is not known is not asked for: the report says so."""
+            if isinstance(method, Query):
+                return await self.bridge.call(method, params)
+            if method is BUILD:
+                return await asyncio.to_thread(result_of, record, method)
+            known = results_of(self._records, method, recipe)
+            return await asyncio.to_thread(next, known, None)
+
+        text = await asyncio.to_thread(report_html, await gather_report(ask, recipe))
+        name = sanitize(str(recipe.get("model")).rsplit("/", 1)[-1], 60)
         self.workbench.output.save("Write the report", f"{name}.html", text)
 
     def copy_text(self) -> str:
@@ -509,3 +501,13 @@ class Builds(TableWorkspace):
     def command_line(self) -> list[str]:
         record = self.record
         return job_command(record.method, record.params) if record is not None else []
+
+
+def _changes(pair: tuple[BuildRow, BuildRow], jobs: Sequence[JobRecord]) -> str:
+    return sections_text(compare_builds(*pair, jobs))
+
+
+def _summary(row: BuildRow) -> str:
+    summary: BuildSummary | None = result_of(row.record, BUILD)
+    text = "The summary of this build is gone." if summary is None else summary_text(summary)
+    return "\n".join([f"Changed: {row.changes}", row.note or "", text])
