@@ -22,6 +22,7 @@ from rknntui.bridge import PATIENCE_SECONDS
 from rknntui.keys.actions import REGISTRY
 from rknntui.keys.keymap import conflicts, indistinct
 from rknntui.screens.bench.panes import BenchViews
+from rknntui.screens.builds.workspace import TABLES
 from rknntui.screens.chips.panes import ChipViews
 from rknntui.screens.dialogs.help import first_lines
 from rknntui.screens.result.panes import Results
@@ -61,6 +62,7 @@ def test_keys_have_one_meaning_and_reach_every_terminal() -> None:
 
 def test_the_views_of_an_action_are_views_of_its_workspace() -> None:
     more = {"bench": BenchViews.VIEWS, "chips": ChipViews.VIEWS, "result": Results.VIEWS}
+    more["builds"] = TABLES
     more["layers"] = dict.fromkeys((*LAYER_SETS, "Search", "Guide"))
     for name in WORKSPACES:
         views = more.get(name) or getattr(load(name), "PANES", {})

@@ -61,7 +61,7 @@ _NO_BUILDS = (
     "changed, its lowest SQNR, size and times."
 )
 _NO_JOBS = "No jobs yet.\n\nEvery build, run, compilation and export is listed here."
-_TABLES = {
+TABLES = {
     "Builds": (BUILDS, "builds", _NO_BUILDS),
     "Variants": (SWEEP_ROWS, "variants", NO_VARIANTS),
     "Jobs": (JOBS, "jobs", _NO_JOBS),
@@ -98,8 +98,8 @@ class Builds(TableWorkspace):
         self._wanted = "", ""  # the kind of detail that was asked for last, and the job
 
     def compose(self) -> ComposeResult:
-        yield ViewBar(tuple(_TABLES))
-        declared, what, empty = _TABLES["Builds"]
+        yield ViewBar(tuple(TABLES))
+        declared, what, empty = TABLES["Builds"]
         table = RecordTable[Any](declared, id="history", what=what, empty=with_keys(empty))
         with Vertical():
             yield RecordView("Builds", table)
@@ -298,7 +298,7 @@ class Builds(TableWorkspace):
     @on(ViewBar.Changed)
     def _show_view(self, event: ViewBar.Changed) -> None:
         table = self.history
-        table.declared, table.what, empty = _TABLES[event.name]
+        table.declared, table.what, empty = TABLES[event.name]
         table.set_empty(with_keys(empty))
         table.set_filter("")
         self.query_one(FrontChart).display = event.name == "Front"
