@@ -85,9 +85,12 @@ def findings(session: Session) -> list[Finding]:
         if one.kind != "build"  # its step says so
     ]
     known += [*session.joins, *placement(session)]
-    own = {(f.code, f.where): f for f in known if f.severity != "info" or f.changes}
+    own = {(f.code, f.where, f.what): f for f in known if f.severity != "info" or f.changes}
     return sorted(own.values(), key=lambda finding: [*SIGNS].index(finding.severity))
 
+
+_MENDS = {"problem": "overview.problem", "placement": "go.chips", "compiler": "go.chips"}
+"""Action that leads to where a finding is mended, where no change of the recipe mends it."""
 
 # -- the panes -------------------------------------------------------------------------------------
 
@@ -228,7 +231,8 @@ def finding_line(finding: Finding, wide: bool) -> Line:
     """Sign, where and what; and that a key mends it."""
     sign, style = SIGNS[finding.severity]
     where = f"{sanitize(finding.where, 40)}: " if finding.where else ""
-    fix = key_text("overview.apply-remedy") if finding.changes else ""
+    mends = "overview.apply-remedy" if finding.changes else _MENDS.get(finding.code, "")
+    fix = key_text(mends) if mends else ""
     return [(f"{sign} {where}{sanitize(finding.what, 300)}", style if sign == "✗" else ""),
             (fix, "key")]  # fmt: skip
 
