@@ -31,20 +31,28 @@ class Output:
             self._app.notify("There is nothing to copy here.", severity="warning")
             return
         if len(text.encode()) > CLIPBOARD_LIMIT:
-            from engine import atomic_write, private_folder, state_folder
-
-            path = state_folder() / "clipboard.txt"
-            private_folder(path.parent)
-            atomic_write(path, text.encode(), overwrite=True, private=True)
-            self._app.notify(
-                f"Too long for the terminal's clipboard: written to {path}.", markup=False
-            )
+            self._keep(text)
             return
         self._app.copy_to_clipboard(text)
         lines = text.count("\n") + 1
         self._app.notify(
             f"Copied {lines} lines." if lines > 1 else f"Copied: {text[:60]}", markup=False
         )
+
+    def _keep(self, text: str) -> None:
+        """Write what is too long for the clipboard."""
+        from engine import EngineError, atomic_write, output_errors, private_folder, state_folder
+
+        path = state_folder() / "clipboard.txt"
+        try:
+            with output_errors(path):
+                private_folder(path.parent)
+            atomic_write(path, text.encode(), overwrite=True, private=True)
+        except EngineError as error:
+            self._show_error(error)
+        else:
+            said = f"Too long for the terminal's clipboard: written to {path}."
+            self._app.notify(said, markup=False)
 
     def save(self, title: str, name: str, text: str) -> None:
         """Ask for a file, proposing a name, and write a text into it."""
