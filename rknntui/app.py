@@ -21,7 +21,7 @@ from rknntui.opener import Opener
 from rknntui.output import Output
 from rknntui.session import kept
 from rknntui.session.background import Background
-from rknntui.session.kept import Drafts, drafts_folder
+from rknntui.session.kept import Drafts, State
 from rknntui.session.messages import (
     JobChanged,
     KeysChanged,
@@ -40,7 +40,7 @@ from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar, told_on_top
 from rknntui.workspaces import FIRST, WORKSPACES, load
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
     from textual.app import ComposeResult
     from textual.message import Message
@@ -97,30 +97,33 @@ class Workbench(QuietCrashApp):
         super().__init__()
         self._first = path, recipe, options
         self._state_kept = state_kept
-        self._state: dict[str, object] = kept.load_state() if state_kept else {}
+        self.unkept: list[str] = []
+        state = self._state = kept.load_state(self._unkept) if state_kept else State()
         self.announcer = Announcer(self.send)
         self._times = StageTimes(state_folder() / "stage_times.json" if state_kept else None)
         self._guard = Guard(self.leave, self._last_words, lambda: self.announcer.restore)
         self._switching = asyncio.Lock()
         self.leaving = False
-        self.session = Session(self.publish, Drafts(drafts_folder() if state_kept else None))
-        self.session.restore(self._state)
-        named = path or (recipe or {}).get("model") or self._state.get("path")
+        self.session = Session(
+            self.publish, Drafts(state_folder() / "drafts" if state_kept else None, self._unkept)
+        )
+        self.session.restore(state)
+        named = path or (recipe or {}).get("model") or state.path
         self.session.opening = str(named or "").rpartition("/")[2]
         self.bridge = Bridge(self.session, self.publish, self.show_error)
         self.current = FIRST
         self.visited: dict[str, Workspace] = {}
-        self.memory = kept.opened_groups(self._state)
-        self.dividers = kept.moved_dividers(self._state)
+        self.memory: dict[str, Sequence[str]] = dict(state.views)
+        self.dividers = dict(state.dividers)
         self.opener = Opener(self)
         self.background = Background(self.session, self.bridge)
-        self.background.enabled = self._state.get("background") is not False
+        self.background.enabled = state.background
         self.output = Output(self, self.show_error)
         self.starting = Starting(self)
-        self.stopping = Stopping(self, self.session, self.bridge, self.leave)
+        self.stopping = Stopping(self)
         self.animation_level = "none"
         REGISTRY.user_keys = {}
-        self.theming = Theming(self, str(self._state.get("theme", DEFAULT)))
+        self.theming = Theming(self, state.theme or DEFAULT)
 
     # -- screen ------------------------------------------------------------------------------------
 
@@ -137,7 +140,7 @@ class Workbench(QuietCrashApp):
         if not self.is_headless:
             self._guard.watch(asyncio.get_running_loop())
         path, recipe, _ = self._first
-        name = FIRST if path or recipe else str(self._state.get("workspace"))
+        name = FIRST if path or recipe else self._state.workspace
         await self.show(name if name in WORKSPACES else FIRST)
         self.call_after_refresh(self._painted)
 
@@ -154,6 +157,8 @@ class Workbench(QuietCrashApp):
         if use_own_keys(self):
             self.publish(KeysChanged())
         self.theming.tell()
+        for line in self.unkept:
+            self.notify(line, severity="warning", timeout=15, markup=False)
 
     @property
     def workspace(self) -> Workspace | None:
@@ -468,14 +473,23 @@ class Workbench(QuietCrashApp):
 
     # -- end ---------------------------------------------------------------------------------------
 
-    def save_state(self) -> None:
-        """Remember what the next start shows."""
-        if self._state_kept:
-            theme = self.theming.remembered
-            state = {"workspace": self.current, "theme": theme, "views": self.memory}
-            state["dividers"] = self.dividers
-            asked = {"background": self.background.enabled}
-            kept.save_state({**state, **asked, **self.session.to_json()})
+    def save_state(self) -> bool:
+        """Remember what the next start shows; False where that could not be written."""
+        state = self.session.to_state(
+            workspace=self.current,
+            theme=self.theming.remembered,
+            views={path: tuple(groups) for path, groups in self.memory.items()},
+            dividers=self.dividers,
+            background=self.background.enabled,
+        )
+        return not self._state_kept or kept.save_state(state, self._unkept)
+
+    def _unkept(self, line: str) -> None:
+        """A file of the state cannot be read or written: say so, once."""
+        if line not in self.unkept:
+            self.unkept.append(line)
+            if self.is_running and not self.leaving:
+                self.notify(line, severity="warning", timeout=15, markup=False)
 
     def _last_words(self) -> None:
         """Before the process is ended the hard way, in a thread of the guard's.

@@ -23,6 +23,8 @@ def open_workbench(
     app.run()
     if sys.stdout.isatty():
         sys.stdout.write(app.announcer.restore)
+    for line in app.unkept:
+        sys.stderr.write(f"{line}\n")
     if app.crash is not None:
         from engine import sanitize
         from rknntui.crash_report import crash_line

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rknntui.keys.actions import key_text
-from rknntui.session.kept import draft_of, told
+from rknntui.session.kept import Draft, told
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
@@ -98,7 +98,7 @@ class Opener:
         """
         from rknntui.demo import CHIP, demo_recipe
 
-        await self.open_first(None, demo_recipe(CHIP), None, {})
+        await self.open_first(None, demo_recipe(CHIP), None, Draft())
         if self._app.session.summary is None:
             self._app.build()
 
@@ -107,7 +107,7 @@ class Opener:
         path: str | None,
         recipe: Mapping[str, object] | None,
         given: Mapping[str, object] | None,
-        state: Mapping[str, object],
+        state: Draft,
     ) -> None:
         """Open what the start names: a recipe, else a path, else what the last run had open.
 
@@ -126,9 +126,8 @@ class Opener:
         elif path:
             await self.open(path, given)
         else:
-            kept = draft_of(state)
-            await ask_trust(self._app, kept.recipe if kept is not None else {})
-            with self._shown(str(kept.recipe.get("model") or "") if kept is not None else ""):
+            await ask_trust(self._app, state.recipe)
+            with self._shown(state.model):
                 await with_key(self._app, lambda: open_flow.restore(session, bridge, state))
 
     @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from textual.message import Message
     from textual.notifications import SeverityLevel
@@ -59,7 +59,7 @@ class Shell(Protocol):
     theming: Theming
     current: str
     dividers: dict[str, int]
-    memory: dict[str, list[str]]
+    memory: dict[str, Sequence[str]]
 
     @property
     def output(self) -> TakesText: ...
@@ -95,7 +95,9 @@ class Shell(Protocol):
 
     def ask_in_background(self) -> None: ...
 
-    def save_state(self) -> None: ...
+    def save_state(self) -> bool: ...
+
+    def leave(self, code: int = 0) -> None: ...
 
     def time_left(self, job: JobView) -> str: ...
 

@@ -1,4 +1,4 @@
-"""What is asked before a job is stopped, and before the workbench leaves one."""
+"""What is asked before a job is stopped, and before the workbench leaves one or unsaved work."""
 
 from __future__ import annotations
 
@@ -9,29 +9,19 @@ from engine.wire.formats import PROGRESS
 from rknntui.session.job_view_model import job_title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from textual.app import App
-
-    from rknntui.bridge import Bridge
     from rknntui.session.job_view_model import JobView
-    from rknntui.session.state import Session
+    from rknntui.shell import Shell
 
 
 class Stopping:
-    """Stops jobs, after a yes.
+    """Stops jobs and ends the workbench, after a yes.
 
     Args:
         app: asks.
-        session: has the jobs.
-        bridge: stops them.
-        leave: ends the workbench.
     """
 
-    def __init__(
-        self, app: App[None], session: Session, bridge: Bridge, leave: Callable[[], None]
-    ) -> None:
-        self._app, self._session, self._bridge, self._leave_app = app, session, bridge, leave
+    def __init__(self, app: Shell) -> None:
+        self._app = app
 
     def ask(self, job: JobView | None) -> None:
         """Ask whether a job shall stop (None: the one that runs; where others wait, which one).
@@ -41,7 +31,7 @@ class Stopping:
         from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
         if job is None:
-            every = self._session.jobs.values()
+            every = self._app.session.jobs.values()
             jobs = [one for one in every if one.running and not one.background]
             if len(jobs) > 1:
                 self._choose(jobs)
@@ -52,7 +42,7 @@ class Stopping:
             return
         if job.cancelling:
             question = f"“{job.title}” is stopping. End its worker at once?"
-        elif self._bridge.waits(job.id):
+        elif self._app.bridge.waits(job.id):
             question = f"Stop “{job.title}”? It waits for its turn."
         else:
             question = f"Stop “{job.title}”? Finished stages stay in the cache."
@@ -66,7 +56,7 @@ class Stopping:
 
         rows = {f"{at} {job_title(job.method, job.title)}": job for at, job in enumerate(jobs, 1)}
         about = {
-            row: "waiting" if self._bridge.waits(job.id) else PROGRESS.text(job.fraction)
+            row: "waiting" if self._app.bridge.waits(job.id) else PROGRESS.text(job.fraction)
             for row, job in rows.items()
         }
         dialog = ChoiceDialog("Stop which job?", [*rows], "", about, start=next(iter(rows)))
@@ -74,17 +64,16 @@ class Stopping:
 
     def _stop(self, job_id: str, yes: bool | None) -> None:
         if yes:
-            stop = self._bridge.cancel(job_id)
-            self._app.run_worker(stop, name="cancel", exit_on_error=True)
+            self._app.do(self._app.bridge.cancel(job_id))
 
     def ask_and_leave(self) -> None:
         """Leave; with a running job ask what becomes of it."""
         from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
-        jobs = self._session.jobs.values()
+        jobs = self._app.session.jobs.values()
         job = next((j for j in jobs if j.running and not j.quiet), None)
         if job is None:
-            self._leave_app()
+            self._leave_saved()
             return
         question = f"“{job.title}” is running. If it is kept, the next start shows it again."
         answers = [
@@ -97,6 +86,19 @@ class Stopping:
 
     async def _leave(self, job_id: str, choice: str | None) -> None:
         if choice == "cancel":
-            await self._bridge.cancel(job_id)
+            await self._app.bridge.cancel(job_id)
         if choice:
-            self._leave_app()
+            self._leave_saved()
+
+    def _leave_saved(self) -> None:
+        """Leave; where changes of the recipe cannot be kept, only after a yes."""
+        from rknntui.screens.dialogs.dialogs import ConfirmDialog
+
+        session = self._app.session
+        if self._app.save_state() or not session.dirty or session.container is not None:
+            self._app.leave()
+            return
+        question = "The changes of the recipe cannot be kept for the next start, and are not saved."
+        answers = [("l", "quit, lose the changes", True), ("s", "stay (also Esc)", False)]
+        dialog = ConfirmDialog("Changes would be lost", question, answers)
+        self._app.push_screen(dialog, lambda yes: self._app.leave() if yes else None)

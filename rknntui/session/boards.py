@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -12,6 +12,7 @@ from rknntui.session.messages import TargetChanged
 if TYPE_CHECKING:
     from engine import Finding
     from engine.wire.devices import Device, Listing
+    from rknntui.session.kept import State
 
 
 class Boards:
@@ -84,19 +85,7 @@ class Boards:
             self.chips[device] = chip
             self._publish(TargetChanged())
 
-    def restore(self, state: Mapping[str, object]) -> None:
-        """Take those of the last run, of which nothing is checked."""
-        board, named, chips = (state.get(key) for key in ("board", "ssh_boards", "board_chips"))
-        self.chosen = board if isinstance(board, str) else None
-        known = named if isinstance(named, list) else []
-        self.over_ssh = tuple(address for address in known if isinstance(address, str))
-        for name, chip in (chips if isinstance(chips, dict) else {}).items():
-            self.chips[str(name)] = str(chip)
-
-    def to_json(self) -> dict[str, object]:
-        """What is kept for the next start."""
-        return {
-            "board": self.chosen,
-            "ssh_boards": list(self.over_ssh),
-            "board_chips": self.chips,
-        }
+    def restore(self, state: State) -> None:
+        """Take those of the last run."""
+        self.chosen, self.over_ssh = state.board, state.ssh_boards
+        self.chips = dict(state.board_chips)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from rknntui.session.kept import STEPS, Draft
+from rknntui.session.kept import Draft
 
 if TYPE_CHECKING:
     from rknntui.session.kept import Drafts, Values
@@ -96,9 +96,10 @@ class History:
             self.drafts.forget(str(file))
         self.saved = dict(recipe)
 
-    def to_json(self) -> dict[str, object]:
-        """What is kept for the next start."""
-        return {"saved": self.saved, "undo": self._undo[-STEPS:]}
+    @property
+    def undo(self) -> tuple[Values, ...]:
+        """The recipes before this one, the nearest one last."""
+        return tuple(self._undo)
 
 
 def _step(source: list[Values], target: list[Values], recipe: Values) -> Values | None:

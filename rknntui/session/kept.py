@@ -1,4 +1,8 @@
-"""What is kept from one start to the next: unsaved recipes by their file, and the interface."""
+"""What is kept from one start to the next: unsaved recipes by their file, and the interface.
+
+A file that this version cannot read is set aside, never overwritten; one that cannot be written
+stays in memory. Either is told in a line.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,23 @@ import fcntl
 import hashlib
 import json
 import os
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import field, fields, replace
 from pathlib import Path
 from socket import gethostname
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+from engine import (
+    EngineError,
+    atomic_write,
+    open_regular,
+    private_folder,
+    sanitize,
+    state_folder,
+    visible,
+)
+from engine.wire.codec import Whole, encode, read_request
+from engine.wire.record import record
 from rknntui.keys.actions import key_text
 
 Values = dict[str, object]
@@ -28,7 +42,7 @@ STEPS = 20
 """Steps that undo goes back in a recipe of an earlier run."""
 
 
-@dataclass(frozen=True)
+@record
 class Draft:
     """A recipe that differs from its file, as it was left.
 
@@ -41,20 +55,93 @@ class Draft:
         undo, redo: the recipes before and after, the nearest one last.
     """
 
-    path: str
-    recipe: Values
-    saved: Values
+    path: str | None = None
+    recipe: Values = field(default_factory=dict)
+    saved: Values = field(default_factory=dict)
     recipe_path: str | None = None
     built: Values | None = None
     undo: tuple[Values, ...] = ()
     redo: tuple[Values, ...] = ()
 
+    @property
+    def model(self) -> str:
+        """That of the recipe; empty where there is none."""
+        return str(self.recipe.get("model") or "") if self.path else ""
 
-def drafts_folder() -> Path:
-    """Where drafts lie on disk."""
-    from engine import state_folder
+    @property
+    def file(self) -> str:
+        """The file that the recipe belongs to: its own, else the model."""
+        return self.recipe_path or self.model
 
-    return state_folder() / "drafts"
+
+@record
+class State(Draft):
+    """What the next start shows: the recipe that was open, saved or not, and the interface.
+
+    Attributes:
+        workspace: that was shown.
+        theme: by name.
+        views: path of a model -> the groups of its graph that were open.
+        dividers: place of a line between two panes -> percent of the one before it.
+        background: whether figures are asked for by themselves.
+        recent: files that were open, the newest first.
+        board: that is used.
+        ssh_boards: addresses of boards over SSH that the user has named.
+        board_chips: id of a board -> its chip, of those that told it.
+    """
+
+    workspace: str = ""
+    theme: str = ""
+    views: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    dividers: dict[str, Annotated[int, Whole(1, 99)]] = field(default_factory=dict)
+    background: bool = True
+    recent: tuple[str, ...] = ()
+    board: str | None = None
+    ssh_boards: tuple[str, ...] = ()
+    board_chips: dict[str, str] = field(default_factory=dict)
+
+
+D = TypeVar("D", bound=Draft)
+Tell = Callable[[str], object]
+"""Takes a line about a file that cannot be read or written."""
+
+
+def read(kind: type[D], path: Path, tell: Tell) -> D | None:
+    """What a file keeps; None where there is none that this version reads."""
+    try:
+        with open_regular(path) as stream:
+            data = json.loads(stream.read(LIMIT))
+        if data.get("version") != VERSION:
+            raise ValueError(f"it is of version {data.get('version')}")
+        known = {one.name for one in fields(kind)}
+        return read_request(kind, {name: item for name, item in data.items() if name in known})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError, RecursionError, EngineError) as error:
+        aside = path.with_suffix(".damaged")
+        with contextlib.suppress(OSError):
+            path.replace(aside)
+        tell(f"{path.name} cannot be read, and is {aside.name} now: {_why(error)}")
+        return None
+
+
+def write(path: Path, value: Draft, tell: Tell) -> bool:
+    """Write it for this user alone; whether that could be done."""
+    data = {"version": VERSION, **encode(replace(value, undo=value.undo[-STEPS:], redo=()))}
+    content = json.dumps(data, indent=1).encode()
+    if len(content) > LIMIT:
+        content = json.dumps({**data, "undo": []}).encode()
+    try:
+        private_folder(path.parent)
+        atomic_write(path, content, overwrite=True, private=True)
+    except (OSError, EngineError) as error:
+        tell(f"Not kept for the next start: {_why(error)}")
+        return False
+    return True
+
+
+def _why(error: Exception) -> str:
+    return sanitize(" ".join(str(error).split()), 300)
 
 
 class Drafts:
@@ -64,13 +151,15 @@ class Drafts:
 
     Args:
         folder: where they are kept for later runs; None keeps them in memory only.
+        tell: takes a line about a draft that cannot be read or written.
 
     Attributes:
         other: who else has the open file; empty where nobody has.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, tell: Tell = bool) -> None:
         self._folder = folder
+        self._tell = tell
         self._known: dict[str, Draft | None] = {}
         self._lock: int | None = None
         self._claimed = ""
@@ -103,18 +192,20 @@ class Drafts:
 
     def keep(self, draft: Draft) -> None:
         """Keep a draft in the place of an older one of the same file."""
-        self._known[draft.path] = draft
-        self._write(draft)
+        path = str(draft.path)
+        self._known[path] = draft
+        if self._folder is None:
+            return
+        write(self._file(path), draft, self._tell)
+        with contextlib.suppress(OSError):
+            files = sorted(self._folder.glob("*.json"), key=lambda p: -p.stat().st_mtime)
+            for old in files[KEPT:]:
+                old.unlink(missing_ok=True)
 
-    def keep_last(self, state: Mapping[str, object]) -> None:
-        """Keep what an earlier run left unsaved, where this run opens something else.
-
-        Args:
-            state: of the interface, as that run saved it.
-        """
-        last = draft_of(state)
-        if last is not None and last.recipe != last.saved:
-            self.keep(replace(last, path=last.recipe_path or str(last.recipe["model"])))
+    def keep_last(self, last: Draft) -> None:
+        """Keep what an earlier run left unsaved, where this run opens something else."""
+        if last.model and last.recipe != last.saved:
+            self.keep(Draft(last.file, *(getattr(last, f.name) for f in fields(Draft)[1:])))
 
     def forget(self, path: str) -> None:
         """Drop the draft of a file: it was saved, or taken back."""
@@ -125,77 +216,17 @@ class Drafts:
 
     def of(self, path: str | None) -> Draft | None:
         """The draft of a model or recipe file, if there is one."""
-        if path is None:
-            return None
-        if path not in self._known:
-            self._known[path] = self._read(path)
-        return self._known[path]
-
-    # -- disk --------------------------------------------------------------------------------------
+        if path is not None and path not in self._known and self._folder is not None:
+            places = (self._file(path), self._file(path, "-2.json"))
+            found = (read(Draft, place, self._tell) for place in places)
+            ours = (one for one in found if one is not None and one.path == path == one.file)
+            self._known[path] = next(ours, None)
+        return self._known.get(path or "")
 
     def _file(self, path: str, suffix: str = "") -> Path:
         name = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         apart = "-2.json" if self.other and path == self._claimed else ".json"
         return (self._folder or Path()) / f"{name}{suffix or apart}"
-
-    def _write(self, draft: Draft) -> None:
-        """Write a draft; one that cannot be written is kept in memory."""
-        if self._folder is None:
-            return
-        data = {
-            "version": VERSION,
-            "when": round(time.time()),
-            "path": draft.path,
-            "recipe": draft.recipe,
-            "saved": draft.saved,
-            "recipe_path": draft.recipe_path,
-            "built": draft.built,
-            "undo": list(draft.undo[-STEPS:]),
-        }
-        if len(json.dumps(data)) > LIMIT:
-            data["undo"] = []
-        write_json(self._file(draft.path), data)
-        with contextlib.suppress(OSError):
-            files = sorted(self._folder.glob("*.json"), key=lambda p: -p.stat().st_mtime)
-            for old in files[KEPT:]:
-                old.unlink(missing_ok=True)
-
-    def _read(self, path: str) -> Draft | None:
-        """The draft of an earlier run; None where there is none that this version reads."""
-        if self._folder is None:
-            return None
-        places = (self._file(path), self._file(path, "-2.json"))
-        return next(filter(None, (self._draft_at(place, path) for place in places)), None)
-
-    def _draft_at(self, place: Path, path: str) -> Draft | None:
-        data = read_json(place, LIMIT)
-        if not isinstance(data, dict) or data.get("version") != VERSION:
-            return None
-        draft = draft_of(data)
-        ours = draft is not None and path in (draft.recipe_path, draft.recipe["model"])
-        return draft if ours and data.get("path") == path else None
-
-
-def draft_of(data: Mapping[str, object]) -> Draft | None:
-    """The draft in plain data of an earlier run; None where it is none.
-
-    Args:
-        data: ``path``, ``recipe``, ``saved``, ``recipe_path``, ``built`` and ``undo``, none of them
-            checked.
-    """
-    path, recipe, saved = data.get("path"), data.get("recipe"), data.get("saved")
-    if not isinstance(path, str) or not isinstance(recipe, dict) or not recipe.get("model"):
-        return None
-    recipe_path, built, undo = data.get("recipe_path"), data.get("built"), data.get("undo")
-    steps = [step for step in undo if isinstance(step, dict)] if isinstance(undo, list) else []
-    return Draft(
-        path,
-        recipe,
-        saved if isinstance(saved, dict) else {},
-        recipe_path if isinstance(recipe_path, str) else None,
-        built if isinstance(built, dict) else None,
-        tuple(steps),
-    )
 
 
 def told(left: str | None, draft: Draft | None) -> list[str]:
@@ -205,106 +236,44 @@ def told(left: str | None, draft: Draft | None) -> list[str]:
         left: the file whose unsaved recipe was kept; None where nothing was unsaved.
         draft: that came back; None where there was none.
     """
-    from engine import sanitize
-
     texts, undo = [], key_text("app.undo")
     if left is not None:
         name = sanitize(left.rsplit("/", 1)[-1], 60)
         back = f"{undo} or opening the file brings them back."
         texts.append(f"Your changes of {name} are kept as a draft. {back}")
     if draft is not None:
-        names = {
-            n for n in {*draft.recipe, *draft.saved} if draft.recipe.get(n) != draft.saved.get(n)
-        }
-        count = "1 option" if len(names) == 1 else f"{len(names)} options"
-        texts.append(f"Your changes of {count} are restored from the draft. {undo} undoes them.")
+        names = {*draft.recipe, *draft.saved}
+        count = sum(draft.recipe.get(name) != draft.saved.get(name) for name in names)
+        options = "1 option" if count == 1 else f"{count} options"
+        texts.append(f"Your changes of {options} are restored from the draft. {undo} undoes them.")
     return texts
 
 
 # The state of the interface that is kept from one start to the next.
-#
-# Versioned JSON, ignored when unreadable.
-
-STATE_VERSION = 1
 
 
 def _state_file() -> Path:
-    from engine import state_folder
-
     return state_folder() / "interface.json"
 
 
-def load_state() -> dict[str, object]:
-    """What the last run saved; empty when there is nothing, or nothing that this version reads."""
-    try:
-        state = _clean(read_json(_state_file(), LIMIT))
-    except RecursionError:
-        return {}
-    if not isinstance(state, dict) or state.get("version") != STATE_VERSION:
-        return {}
-    return state
+def load_state(tell: Tell) -> State:
+    """What the last run saved; that of a first run where there is nothing."""
+    state = read(State, _state_file(), tell) or State()
+    return read_request(State, _clean(encode(state)))
 
 
-def opened_groups(state: Mapping[str, object]) -> dict[str, list[str]]:
-    """Path of a model -> the groups of its graph that were open."""
-    views = state.get("views")
-    return {
-        str(path): [name for name in groups if isinstance(name, str)]
-        for path, groups in (views if isinstance(views, dict) else {}).items()
-        if isinstance(groups, list)
-    }
+def save_state(state: State, tell: Tell) -> bool:
+    """Remember ``state``; whether it could be written."""
+    return write(_state_file(), state, tell)
 
 
-def moved_dividers(state: Mapping[str, object]) -> dict[str, int]:
-    """Place of a line between two panes -> percent of the one before it, where it was moved."""
-    moved = state.get("dividers")
-    return {
-        str(name): share
-        for name, share in (moved.items() if isinstance(moved, dict) else ())
-        if isinstance(share, int) and 0 < share < 100
-    }
-
-
-def _clean(data: object) -> object:
+def _clean(data: Any) -> Any:
     """``data`` with every text as names of a model are shown, since widgets show what is restored.
 
     Recursion is bounded by that of the parser before it.
     """
-    from engine import visible
-
     if isinstance(data, str):
         return visible(data)
     if isinstance(data, dict):
         return {visible(key): _clean(value) for key, value in data.items()}
-    return [_clean(value) for value in data] if isinstance(data, list) else data
-
-
-def save_state(state: Mapping[str, object]) -> None:
-    """Remember ``state``; silently does nothing where the folder cannot be written."""
-    write_json(_state_file(), {"version": STATE_VERSION, **state})
-
-
-def read_json(path: Path, limit: int) -> Any:
-    """The plain data of a file; None where there is none that can be read.
-
-    Args:
-        path: of the file.
-        limit: bytes that are read.
-    """
-    from engine import open_regular
-
-    try:
-        with open_regular(path) as stream:
-            return json.loads(stream.read(limit))
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def write_json(path: Path, data: Mapping[str, object]) -> None:
-    """Write plain data for this user alone; nothing happens where it cannot be written."""
-    from engine import EngineError, atomic_write, private_folder
-
-    with contextlib.suppress(OSError, EngineError, UnicodeError):
-        private_folder(path.parent)
-        content = json.dumps(data, indent=1).encode()
-        atomic_write(path, content, overwrite=True, private=True)
+    return [_clean(value) for value in data] if isinstance(data, list | tuple) else data

@@ -15,7 +15,7 @@ from engine.wire.requests import RECIPE_LOAD, AtPath, ModelTarget
 from rknntui.arguments import source_options
 from rknntui.keys.commandline import read_record
 from rknntui.session.job_view_model import JobView
-from rknntui.session.kept import Values, draft_of
+from rknntui.session.kept import Values
 from rknntui.session.state import BUILT, RESULTS
 
 if TYPE_CHECKING:
@@ -94,23 +94,21 @@ async def _view(
     return view, source_options(view.recipe) if view.recipe else asked
 
 
-async def restore(session: Session, bridge: Bridge, state: Mapping[str, object]) -> None:
+async def restore(session: Session, bridge: Bridge, kept: Draft) -> None:
     """Open what the last run had open, with its recipe; a file that is gone is left out."""
-    path = state.get("path")
-    if not isinstance(path, str) or not Path(path).is_file():
+    path = kept.path
+    if not path or not Path(path).is_file():
         return
-    kept = draft_of(state)
-    said = source_options(kept.recipe) if kept is not None else {}
-    view = await bridge.call(OPEN, ModelTarget(path, source=said))
-    if kept is not None and view.kind not in BUILT:
+    view = await bridge.call(OPEN, ModelTarget(path, source=source_options(kept.recipe)))
+    if kept.model and view.kind not in BUILT:
         session.path, session.model = path, view
-        left = session.history.drafts.of(kept.recipe_path or str(kept.recipe["model"]))
+        left = session.history.drafts.of(kept.file)
         if left is not None and left.recipe != kept.recipe:  # another workbench saved after it
             kept = replace(kept, undo=(*kept.undo, left.recipe))
         session.restore_recipe(kept)
         view = replace(view, recipe=None)
     session.model_opened(view, path)
-    await find_results(session, kept.built if kept is not None else None)
+    await find_results(session, kept.built)
 
 
 async def open_recipe(session: Session, bridge: Bridge, recipe: Mapping[str, object]) -> None:

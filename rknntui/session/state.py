@@ -6,11 +6,10 @@ message. What the worker answered is of :mod:`engine.wire`, imported here for it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual.message import Message
 
@@ -18,7 +17,7 @@ from engine.wire.names import VENDOR_KINDS
 from rknntui.session.boards import Boards
 from rknntui.session.history import History
 from rknntui.session.job_view_model import JobView
-from rknntui.session.kept import Draft, Drafts, Values
+from rknntui.session.kept import Draft, Drafts, State, Values
 from rknntui.session.layers import KnownLayers
 from rknntui.session.messages import (
     Bench,
@@ -507,24 +506,23 @@ class Session:
         if path is not None or self.compiled in made.values():
             self.choose_compiled(path)
 
-    def restore(self, state: Mapping[str, object]) -> None:
+    def restore(self, state: State) -> None:
         """Take what is no file's: the boards of the last run, and the files that were open."""
         self.boards.restore(state)
-        recent = state.get("recent")
-        paths = recent if isinstance(recent, list) else []
-        self.recent = tuple(path for path in paths if isinstance(path, str))[:RECENT]
+        self.recent = state.recent[:RECENT]
 
-    # -- what the next start shows -----------------------------------------------------------------
-
-    def to_json(self) -> dict[str, object]:
-        """The part that is kept for the next start."""
-        return {
-            "path": self.path,
-            "recipe": self.recipe,
-            "recipe_path": self.recipe_path,
-            "built": self.built,
-            "recent": list(self.recent),
-            **self.boards.to_json(),
-            **self.history.to_json(),
-            "when": round(time.time()),
-        }
+    def to_state(self, **interface: Any) -> State:
+        """What is kept for the next start, with what the interface adds."""
+        return State(
+            self.path,
+            self.recipe,
+            self.history.saved,
+            self.recipe_path,
+            self.built,
+            self.history.undo,
+            recent=self.recent,
+            board=self.boards.chosen,
+            ssh_boards=self.boards.over_ssh,
+            board_chips=self.boards.chips,
+            **interface,
+        )

@@ -22,6 +22,7 @@ from rknntui.demo import demo_folder, demo_recipe
 from rknntui.screens.overview import words
 from rknntui.session.background import Background
 from rknntui.session.job_view_model import JobView
+from rknntui.session.kept import State
 from rknntui.session.state import Session
 from rknntui.session.steps import SIGNS, next_step, steps
 from rknntui.widgets.header_footer import step_tabs
@@ -344,10 +345,8 @@ def test_where_no_toolkit_is_an_export_stands_for_the_compilation() -> None:
     assert "m.rknn exported" in compiled.text
 
 
-def test_files_that_were_open_are_kept_and_a_damaged_list_is_not() -> None:
+def test_files_that_were_open_are_kept() -> None:
     session = Session(lambda message: None)
-    session.restore({"recent": ["/a.onnx", 3, "/b.onnx"]})
+    session.restore(State(recent=("/a.onnx", "/b.onnx")))
     assert session.recent == ("/a.onnx", "/b.onnx")
-    assert session.to_json()["recent"] == ["/a.onnx", "/b.onnx"]
-    session.restore({"recent": "no list"})
-    assert session.recent == ()
+    assert session.to_state().recent == ("/a.onnx", "/b.onnx")

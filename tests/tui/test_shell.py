@@ -376,23 +376,16 @@ async def test_good_variables_of_a_theme_are_taken(own_home: Path) -> None:
         assert app.theme == "mine"
 
 
-@pytest.mark.usefixtures("no_engine")
-async def test_a_pipe_as_the_state_file_does_not_stop_the_start(own_home: Path) -> None:
-    state = own_home / ".local" / "state" / "rknntui"
-    state.mkdir(parents=True)
-    os.mkfifo(state / "interface.json")
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        assert app.theme == "dark"
-
-
 def test_texts_of_the_state_file_are_cleaned(own_home: Path) -> None:
     state = own_home / ".local" / "state" / "rknntui"
     state.mkdir(parents=True)
-    hurt = {"a\x9b31m": ["b\u202e\nc\x7f", 1, None, {"d": "e\x1b[2J"}]}
-    (state / "interface.json").write_text(json.dumps({"version": 1, "views": hurt}))
-    assert kept.load_state()["views"] == {"a31m": ["b\nc", 1, None, {"d": "e[2J"}]}
+    hurt = {"a\x9b31m": ["b\u202e\nc\x7f"]}
+    recipe = {"model": [1, None, {"d": "e\x1b[2J"}]}
+    content = json.dumps({"version": 1, "views": hurt, "recipe": recipe})
+    (state / "interface.json").write_text(content)
+    found = kept.load_state(pytest.fail)
+    assert found.views == {"a31m": ("b\nc",)}
+    assert found.recipe == {"model": [1, None, {"d": "e[2J"}]}
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -453,17 +446,6 @@ async def test_the_last_state_is_restored(model: Path, opened) -> None:
         await until(pilot, lambda: again.session.model is not None, "the model is open again")
         assert again.session.recipe["mean_values"] == [[127.0, 127.0, 127.0, 127.0]]
         assert again.session.dirty
-
-
-@pytest.mark.usefixtures("no_engine")
-async def test_an_unreadable_state_is_ignored(own_home: Path) -> None:
-    folder = own_home / ".local" / "state" / "rknntui"
-    folder.mkdir(parents=True)
-    (folder / "interface.json").write_text("{")
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        assert "No model is open" in screen_text(app)
 
 
 @pytest.mark.asyncio(loop_scope="session")

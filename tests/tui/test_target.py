@@ -65,9 +65,8 @@ def test_the_chips_of_boards_are_kept_for_the_next_start() -> None:
     session = _session()
     session.boards.chips["local"] = "rk3566"
     other = Session(lambda _: None)
-    other.boards.restore(session.to_json())
+    other.boards.restore(session.to_state())
     assert other.boards.chips == {"local": "rk3566"}
-    other.boards.restore({"board_chips": [3]})
 
 
 def test_toolkits_and_stale_builds_are_told() -> None:

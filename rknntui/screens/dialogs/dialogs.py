@@ -93,7 +93,7 @@ def _key(text: str) -> str:
     return _KEYS.get(name, name)
 
 
-def ask_user(app: App[Any], dialog: Dialog, then: Callable[[Any], object]) -> None:
+def ask_user(app: App[Any] | Shell, dialog: Dialog, then: Callable[[Any], object]) -> None:
     """Show a dialog; ``then`` is called with what it is dismissed with, unless that is None."""
 
     def answered(answer: Any) -> None:
