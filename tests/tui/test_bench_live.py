@@ -13,15 +13,15 @@ import pytest
 from engine.base.process import ProcessId
 from rknntui.app import Workbench
 from rknntui.screens.bench.workspace import Bench
-from rknntui.workspaces import keys_of
+from rknntui.workspaces import WORKSPACES, keys_of
 from tests.devices.adb_server import AdbServer
-from tests.devices.conftest import Boards, adb_server, board, emulated
+from tests.devices.conftest import Boards, Equip, adb_server, board, emulated, equip
 from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, write_recipe
 from tests.tui.terminal import Terminal
 
-__all__ = ["adb_server", "board", "emulated"]
+__all__ = ["adb_server", "board", "emulated", "equip"]
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -186,3 +186,38 @@ async def test_an_emulated_board_from_nothing(
         assert not workspace.run.going
         assert app.session.bench is None
         assert "not there" not in workspace_text(app)
+
+
+async def test_a_board_that_is_lost_is_told_in_every_step_and_taken_up_again(
+    board: Boards, equip: Equip, demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = equip(board("rk3588"))
+    recipe = write_recipe(tmp_path, demo)
+    recipe.write_text(f"{recipe.read_text()}target: {{target_platform: rk3588}}\n")
+    app = Workbench(str(recipe), state_kept=False)
+
+    def top(line: int) -> str:
+        return screen_text(app).splitlines()[line]
+
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model")
+        await pilot.press(keys_of("bench")[0])
+        await until(pilot, lambda: "1 ready · 1" in screen_text(app), "the board")
+        await pilot.press("enter", "r")
+        await until(pilot, lambda: app.session.bench and app.session.bench.fps, "it runs")
+        for name in ("bench", "model"):  # in its own step, and in another one
+            await pilot.press(keys_of(name)[0])
+            await until(pilot, lambda: "Bench ▶" in top(1), f"{name}: the run goes on")
+            made.unplug()
+            await until(pilot, lambda: "The board is lost" in top(0), f"{name}: a line says it")
+            for step in WORKSPACES:
+                await pilot.press(keys_of(step)[0])
+                await until(pilot, lambda step=step: app.current == step, step)
+                assert "Bench ✗" in top(1), step
+                assert len(app.screen_stack) == 1, "nothing stands before it"
+                await pilot.press("down", "question_mark")
+                await until(pilot, lambda: len(app.screen_stack) == 2, "its help")
+                await pilot.press("escape")
+            made.replug()
+        await until(pilot, lambda: "Bench ▶" in top(1), "it goes on")
