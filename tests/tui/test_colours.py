@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from textual.color import Color
 
 from rknntui.app import Workbench
 from rknntui.colours import read_theme
-from rknntui.palette import _distance, _oklab, nearest, xterm_colour
+from rknntui.palette import Triplet, _distance, _oklab, nearest, xterm_colour
 from rknntui.widgets.thumbnail import Thumbnail
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, settle, until
@@ -127,3 +129,57 @@ async def test_a_terminal_of_16_colours_has_its_own_and_pictures_of_characters(
                     assert colour is None or colour.type in standard
         app.save_state()
     assert json.loads((state / "interface.json").read_text())["theme"] == "light"
+
+
+SIGNS = re.compile(r"[✓✗!●▶○~…–↑↓▲▼+−-]|\b(low|hot|no|not|none|failed|stopped)\b")
+"""What says a state beside its colour: a sign, or a word."""
+DRAWN = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff]*")
+"""Lines, bars and curves, which are no text."""
+
+
+def seen_rows(app: Workbench) -> Iterator[list[tuple[str, Triplet, Triplet]]]:
+    """The texts of each row with their colours, of those that say something."""
+    for strip in app.screen._compositor.render_strips():
+        row = []
+        for segment in strip:
+            style = segment.style
+            pair = [None if c is None else c.triplet for c in (style.color, style.bgcolor)]
+            if not DRAWN.fullmatch(segment.text) and None not in pair:
+                fore, back = reversed(pair) if style.reverse else pair
+                row.append((segment.text, tuple(fore), tuple(back)))
+        yield row
+
+
+@pytest.mark.long
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_every_view_can_be_read_in_every_theme(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workbench, "notify", lambda *_args, **_more: None)  # they come and go
+    recipe = write_recipe(tmp_path, demo)
+    recipe.write_text(f"{recipe.read_text()}target: {{target_platform: rk3588}}\n")
+    app, wrong = Workbench(str(recipe), state_kept=False), set[str]()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.session.estimates is not None, "its estimates")
+        await pilot.press("b")
+        await until(pilot, lambda: app.session.layers.of("proposed"), "a build, and its gains")
+        await pilot.press("3", "r")
+        await until(pilot, lambda: app.session.layers.of("error"), "errors of layers")
+        for key in "0123vvvvvv4vvvvvvv5vvvvv6r7vvv":
+            await pilot.press(key)
+            await settle(pilot)
+            for name, least in LEAST.items():
+                assert app.theming.use(name)
+                await pilot.pause()
+                where = f"{app.current} {getattr(app.workspace, 'view', '')} in {name}"
+                theme = read_theme(name)
+                states = {Color.parse(c).rgb for c in (theme.success, theme.warning, theme.error)}
+                for row in seen_rows(app):
+                    whole = "".join(text for text, _, _ in row)
+                    for said, fore, back in row:
+                        if (found := contrast(fore, back)) < least:
+                            wrong.add(f"{where}: {found:.2f} of {said.strip()!r}")
+                        if fore in states and not SIGNS.search(whole):
+                            wrong.add(f"{where}: by colour alone: {said.strip()!r}")
+    assert not wrong, "\n".join(sorted(wrong))

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from engine.wire.layers import LayerFigures
     from rknntui.screens.chips.workspace import Chips
 
-_STYLES = {"compute": "accent", "memory": "good"}
+_BOUNDS = {"compute": ("•", "accent"), "memory": ("○", "good"), "other": ("·", "")}
+"""What bounds a layer -> its sign and style in a roofline."""
 
 
 class ChipChart(Chart):
@@ -94,14 +95,16 @@ class RooflineChart(ChipChart):
         also = []
         if peak and moved:
             text = f"roof: {short(peak)} GOPS, {short(moved)} GB/s (estimated)   "
-            line = [(text, ""), ("• ", "accent"), ("compute ", "dim"), ("• ", "good")]
-            line += [("memory ", "dim"), ("• ", ""), ("other", "dim")]
+            line = [(text, "")]
+            for bound, (sign, style) in _BOUNDS.items():
+                line += [(f"{sign} ", style), (f"{bound} ", "dim")]
             also.append(Spot(peak / moved, peak))
         spots = []
         for layer in sorted(self.rows, key=lambda layer: layer is self.chosen):
             cost = layer.estimated
             if cost is not None and cost.intensity is not None and cost.gops is not None:
-                look = ("◆", "head") if layer is self.chosen else ("•", _STYLES.get(cost.bound, ""))
+                look = _BOUNDS.get(cost.bound, _BOUNDS["other"])
+                look = ("◆", "head") if layer is self.chosen else look
                 spots.append(Spot(cost.intensity, cost.gops, *look))
         units = "GOPS", "operations a byte"
         return scatter(spots, width, height, units, line, partial(_roof, self.found), also)
