@@ -131,7 +131,7 @@ async def test_a_terminal_of_16_colours_has_its_own_and_pictures_of_characters(
     assert json.loads((state / "interface.json").read_text())["theme"] == "light"
 
 
-SIGNS = re.compile(r"[✓✗!●▶○~…–↑↓▲▼+−-]|\b(low|hot|no|not|none|failed|stopped)\b")
+SIGNS = re.compile(r"[✓✗!●▶○~…–↑↓▲▼+−•◆·-]|\b(no|not|none|Fix|input|output)\b")
 """What says a state beside its colour: a sign, or a word."""
 DRAWN = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff]*")
 """Lines, bars and curves, which are no text."""
