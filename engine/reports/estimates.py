@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from typing import Literal
 
 from engine.reports.files import delimited, html_page, html_table, html_text
@@ -78,3 +80,23 @@ def cost_report(estimates: Estimates, form: str, kind: CostReport) -> str:
         kind: what it is about.
     """
     return _FORMS[form.lower()](estimates, kind)
+
+
+CHIP_ORDERS: dict[str, Callable[[ChipEstimate], float]] = {
+    "fps": lambda each: -each.fps.value if each.fps is not None else inf,
+    "memory": lambda each: each.memory.total if each.memory is not None else inf,
+    "cpu": lambda each: inf if each.cpu_layers is None else each.cpu_layers + each.refused_layers,
+}
+"""By what chips are ranked -> a number that is small where a chip is good."""
+
+
+def ranked(found: Estimates, by: str) -> Estimates:
+    """The chips with the best first; those without an estimate come last.
+
+    Args:
+        found: of several chips.
+        by: one of :data:`CHIP_ORDERS`: frames a second, memory, layers on the CPU.
+    """
+    key = CHIP_ORDERS[by]
+    chips = sorted(found.chips, key=lambda chip: (bool(chip.problem), key(chip)))
+    return replace(found, chips=tuple(chips))

@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
-from engine import COST_REPORTS, CostReport, atomic_write, cost_report, refuse_existing
+from engine import (
+    COST_REPORTS,
+    CostReport,
+    answer_lines,
+    atomic_write,
+    cost_report,
+    refuse_existing,
+)
 from engine.wire.codec import Values, encode
 from engine.wire.cost import (
     COST_ADVICE,
@@ -19,18 +26,16 @@ from engine.wire.cost import (
     Estimates,
 )
 from engine.wire.model import LOAD, LoadParams
-from rknntui.cli.cost_text import advice_lines
 from rknntui.cli.flags import force_flag, json_flag, quiet_flag, recipe_flags, values_of
-from rknntui.cli.gates import Limits, estimate_figures, limit_flags
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import values_for
 from rknntui.cli.session import WorkerSession, resolve, with_worker
-from rknntui.cli.verb import Printed, show
+from rknntui.cli.verb import Given, Printed, limit_flags, limits_taken, show
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-async def loaded(session: WorkerSession, model: Path, options: Values, fields: Values) -> Values:
+async def loaded(given: Given) -> Values:
     """The recipe of a request about a model, which is loaded: one of TensorFlow or PyTorch is
     converted first.
 
@@ -39,10 +44,14 @@ async def loaded(session: WorkerSession, model: Path, options: Values, fields: V
     Raises:
         EngineError: it cannot be used, or loaded.
     """
+    return {"recipe": await _loaded(given.session, given.target, given.options, given.fields)}
+
+
+async def _loaded(session: WorkerSession, model: Path, options: Values, fields: Values) -> Values:
     recipe = await resolve(session, model, options)
     if not fields.get("input_sizes"):
         await session.run(LOAD, LoadParams(recipe=recipe))
-    return {"recipe": recipe}
+    return recipe
 
 
 def _checked(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
@@ -75,9 +84,8 @@ def estimate_flags(*limits: str) -> Callable[[Command], Command]:
 def show_estimates(
     model: Path,
     flags: dict[str, Any],
-    lines: Callable[[Estimates], list[str]],
-    *,
     kind: CostReport,
+    *,
     layers: bool = True,
     spans: bool = False,
     order: Callable[[Estimates], Estimates] | None = None,
@@ -87,12 +95,11 @@ def show_estimates(
     Args:
         model: a model file or a recipe.
         flags: of the command, with those of :func:`estimate_flags`; it takes them out.
-        lines: for people.
-        kind: what a report is about.
+        kind: what text and report are about.
         layers, spans: what the JSON has.
         order: puts the chips in another order than they were asked for.
     """
-    limits, values = Limits.taken(flags), values_for(EstimateParams, flags)
+    limits, values = limits_taken(flags), values_for(EstimateParams, flags)
     options = values_of(flags)
     report, force, advised = flags["report"], flags["force"], flags.get("advice", False)
     if report is not None:
@@ -101,7 +108,7 @@ def show_estimates(
 
     async def action(session: WorkerSession) -> tuple[Estimates, list[AdviceAnswer]]:
         whole = report is not None
-        recipe = (await loaded(session, model, options, values))["recipe"]
+        recipe = await _loaded(session, model, options, values)
         asked = EstimateParams(
             recipe=recipe, **values, layers=layers or whole, spans=spans or whole
         )
@@ -120,7 +127,7 @@ def show_estimates(
         text = cost_report(estimates, report.suffix, kind)
         atomic_write(report.absolute(), text.encode("utf-8"), overwrite=force)
         narrator.say(f"wrote {report}")
-    gates = limits.gates(estimate_figures(estimates.chips))
     more = {"advice": [encode(one) for one in advice]} if advised else {}
-    report_lines = [*lines(estimates), *advice_lines(advice)]
-    return show(estimates, Printed(report_lines, gates, more=more), as_json=flags["as_json"])
+    lines = answer_lines(estimates, kind=kind)
+    lines += [line for one in advice for line in answer_lines(one)]
+    return show(estimates, Printed(lines, more=more), as_json=flags["as_json"], limits=limits)

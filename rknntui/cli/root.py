@@ -99,12 +99,12 @@ class Verbs(click.Group):
 
 
 def _plain(words: str, place: Place) -> click.Command:
-    """The command of a method whose answer is told by its tables alone."""
-    from rknntui.cli.verb import answer_lines, verb
+    """The command of a method that has no more to say than the text of its answer."""
+    from rknntui.cli.verb import verb
 
     declared = vars(import_module(f"engine.wire.{place.wire}")).values()
     method = next(one for one in declared if getattr(one, "verb", "") == words)
-    return verb(method)(lambda answer: answer_lines(method, answer))
+    return verb(method)(lambda: None)
 
 
 @click.command(

@@ -1,8 +1,8 @@
 """A verb of the command line out of the method that it asks: its arguments, flags and exit code.
 
-A module of ``commands`` has what only a person reads of the result, where the tables of the method
-do not say it, and longer help. The rest comes from the method and its request
-(:mod:`engine.wire.flags`).
+A module of ``commands`` has its longer help, and what more it does than to ask. The rest comes from
+the method and its request (:mod:`engine.wire.flags`), and what it prints from the words and tables
+of the answer (:func:`engine.answer_lines`).
 """
 
 from __future__ import annotations
@@ -15,27 +15,56 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from engine import Event
+from engine import GATE_FAILED, Event, Gate, Limits, answer_lines, gate_lines, gates_of
 from engine.wire.codec import Values, encode
-from engine.wire.flags import Argument, arguments_of
+from engine.wire.flags import Argument, arguments_of, params_of
 from engine.wire.method import Method, Query, Task
 from engine.wire.model import SNIFF
 from engine.wire.requests import AtPath, ModelTarget
 from rknntui.cli.flags import EPILOG, Verb, json_flag, quiet_flag, recipe_flags, values_of
-from rknntui.cli.gates import Gate, Limits, exit_code, gate_lines, limit_flags
 from rknntui.cli.keys import key_file_flag
-from rknntui.cli.output import emit, table_lines
+from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
-from rknntui.cli.request import request_flags, values_for
+from rknntui.cli.request import flag_option, request_flags, values_for
 from rknntui.cli.session import TEXTS, YAML, WorkerSession, resolve, with_worker
 
 P = TypeVar("P")
 R = TypeVar("R")
+Command = TypeVar("Command", bound=Callable[..., Any])
 Lines = str | Sequence[str]
-Fill = Callable[[WorkerSession, Path, Values, Values], Awaitable[Values]]
-"""From session, argument, options of the recipe and fields that flags gave to further fields."""
-Then = Callable[[WorkerSession, Any, Any, Values], Awaitable[Values]]
-"""From session, request, answer and the flags that are not of the request."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a command line says, beside the worker that is asked.
+
+    Attributes:
+        session: to ask it.
+        target: the first argument.
+        options: of the recipe.
+        fields: of the request.
+        flags: that stand below the verb.
+        limits: that figures are to keep.
+        say: a line of narration.
+    """
+
+    session: WorkerSession
+    target: Path
+    options: Values
+    fields: Values
+    flags: Mapping[str, Any]
+    limits: Limits
+    say: Callable[[str], None]
+
+    async def recipe(self) -> Values:
+        """The recipe that target and options mean."""
+        return await resolve(self.session, self.target, self.options)
+
+
+Fill = Callable[[Given], Awaitable[Values]]
+"""Gives further fields of the request."""
+Then = Callable[[Given, Any, Any], Awaitable[Values]]
+"""What follows the answer to a request; what it gives is known to the words, too."""
 
 
 @dataclass(frozen=True)
@@ -43,37 +72,45 @@ class Printed:
     """What a verb prints of its result.
 
     Attributes:
-        lines: for people.
-        gates: limits, and whether they are kept.
+        lines: for people; None: the text of the answer.
         code: of the end, where no gate failed.
         more: what JSON has beside the fields of the result.
+        judged: the answers that limits are of; none: the result.
     """
 
-    lines: Lines
-    gates: Sequence[Gate] = ()
+    lines: Lines | None = None
     code: int = 0
     more: Mapping[str, object] = field(default_factory=dict)
+    judged: Sequence[Any] = ()
 
 
-def show(result: Any, printed: Printed | Lines, *, as_json: bool) -> int:
+def show(
+    result: Any,
+    printed: Printed | Lines | None,
+    *,
+    as_json: bool,
+    limits: Limits | None = None,
+    method: Method[Any, Any] | None = None,
+) -> int:
     """Print a result with its gates; the exit code."""
     if not isinstance(printed, Printed):
         printed = Printed(printed)
-    gates, lines = printed.gates, printed.lines
-    data = {}
+    gates: list[Gate] = gates_of(limits, *(printed.judged or [result])) if limits else []
+    data: Values = {}
+    text: Lines = ""
     if as_json:
         data = {**encode(result), **printed.more}
         data |= {"gates": [encode(one) for one in gates]} if gates else {}
-    text = [lines] if isinstance(lines, str) else lines
-    emit(data, [*text, *gate_lines(gates)], as_json=as_json)
-    return printed.code or exit_code(gates)
+    else:
+        lines = answer_lines(result, method) if printed.lines is None else printed.lines
+        text = [*([lines] if isinstance(lines, str) else lines), *gate_lines(gates)]
+    emit(data, text, as_json=as_json)
+    return printed.code or (0 if all(one.ok for one in gates) else GATE_FAILED)
 
 
-async def of_recipe(
-    session: WorkerSession, where: Path, options: Values, _fields: Values
-) -> Values:
+async def of_recipe(given: Given) -> Values:
     """The recipe that TARGET and its flags mean."""
-    return {"recipe": await resolve(session, where, options)}
+    return {"recipe": await given.recipe()}
 
 
 async def board_target(session: WorkerSession, model: Path) -> ModelTarget:
@@ -90,11 +127,12 @@ async def board_target(session: WorkerSession, model: Path) -> ModelTarget:
     return ModelTarget(str(model.absolute()))
 
 
-async def on_board(session: WorkerSession, model: Path, _options: Values, fields: Values) -> Values:
+async def on_board(given: Given) -> Values:
     """The model of a request for a board, and the recipe that ``--build`` may name."""
-    target, build = await board_target(session, model), fields.get("build")
+    target = await board_target(given.session, given.target)
+    build = given.fields.get("build")
     if build is not None:
-        build = await board_target(session, Path(build.path))
+        build = await board_target(given.session, Path(build.path))
     return {"path": target.path, "recipe": target.recipe, "build": build}
 
 
@@ -117,19 +155,19 @@ def verb(
     keys: bool = False,
     optional: bool = False,
     silent: bool = False,
-) -> Callable[[Callable[..., Printed | Lines]], click.Command]:
-    """Make the command of a method from the function that words its result.
+) -> Callable[[Callable[..., Printed | Lines | None]], click.Command]:
+    """Make the command of a method from the function that says more than the text of its answer.
 
-    The docstring of that function is the help, else the line about the method. It takes the
-    result and, where it has parameters of these names, ``asked`` (the request), ``limits``, and the
-    flags that are declared below it.
+    The docstring of that function is the help, else the line about the method. It takes what it
+    names of: ``found`` (the result), ``asked`` (the request), ``limits``, the flags that are
+    declared below it, and what ``then`` gives.
 
     Args:
         method: with its verb.
         of: the group that the verb is of.
         fill: further fields of the request; without it a recipe where the verb takes the options
             of one.
-        then: what follows the answer; its fields are known to the function, too.
+        then: what follows the answer.
         limits: names of the limits that it takes (:class:`Limits`).
         without: fields of the request whose flags it does not have.
         tell: a line of narration about an event, beside the usual one.
@@ -141,11 +179,11 @@ def verb(
     fill = fill or (of_recipe if method.options else None)
     arguments = {"target": Argument()} if method.options else arguments_of(method.params)
 
-    def made(words: Callable[..., Printed | Lines]) -> click.Command:
+    def made(words: Callable[..., Printed | Lines | None]) -> click.Command:
         parameters = inspect.signature(words).parameters
 
         def run(*, as_json: bool, quiet: bool = False, **flags: Any) -> int:
-            options, bounds = values_of(flags), Limits.taken(flags)
+            options, bounds = values_of(flags), limits_taken(flags)
             fields = values_for(method.params, flags)
             texts = {name: flags.pop(name) for name in arguments}
             if not method.options:
@@ -161,17 +199,17 @@ def verb(
                 narrate(event)
 
             async def action(session: WorkerSession) -> tuple[Any, Values]:
-                more: Values = {}
-                if fill is not None:
-                    more = await fill(session, Path(next(iter(texts.values()))), options, fields)
+                target = Path(next(iter(texts.values()), None) or "")
+                given = Given(session, target, options, fields, flags, bounds, narrate.say)
+                more = {} if fill is None else await fill(given)
                 asked = method.params(**{**fields, **more})
                 result = await ask(session, method, asked)
-                after = {} if then is None else await then(session, asked, result, flags)
-                return result, {"asked": asked, "limits": bounds, **flags, **after}
+                after = {} if then is None else await then(given, asked, result)
+                return result, {"found": result, "asked": asked, "limits": bounds, **flags, **after}
 
             result, known = with_worker(action, hear)
-            printed = words(result, **{name: known[name] for name in parameters if name in known})
-            return show(result, printed, as_json=as_json)
+            printed = words(**{name: known[name] for name in parameters if name in known})
+            return show(result, printed, as_json=as_json, limits=bounds, method=method)
 
         add: list[Callable[[Any], Any]] = [
             *(_argument(name, one, required=not optional) for name, one in arguments.items()),
@@ -198,15 +236,24 @@ def described(method: Method[Any, Any]) -> dict[str, Any]:
     return {"short_help": method.about, "epilog": epilog}
 
 
-def answer_lines(method: Method[Any, Any], answer: Any) -> list[str]:
-    """The tables of an answer, as the method declares them."""
-    lines: list[str] = []
-    for name, declared in method.tables.items():
-        if name:
-            lines += table_lines(declared, getattr(answer, name))
-        else:
-            lines += [f"{column.called}: {column.show(answer)}" for column in declared.columns]
-    return lines or [method.empty]
+_LIMITS = {param.path[0]: param for param in params_of(Limits)}
+
+
+def limit_flags(*names: str) -> Callable[[Command], Command]:
+    """The flags of these limits."""
+
+    def add(command: Command) -> Command:
+        for name in reversed(names):
+            command = flag_option(_LIMITS[name], key=f"fail_{name}")(command)
+        return command
+
+    return add
+
+
+def limits_taken(flags: dict[str, Any]) -> Limits:
+    """The limits among a command's arguments, which lose them."""
+    names = [name for name in _LIMITS if f"fail_{name}" in flags]
+    return Limits(**{name: flags.pop(f"fail_{name}") for name in names})
 
 
 def _argument(name: str, argument: Argument, *, required: bool) -> Callable[[Any], Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from engine import Limits, gates_of
 from engine.toolkit.environments import registry
 from engine.toolkit.environments.registry import Entry
-from engine.wire.compile import Compiled, CompiledLayer, OutputAgreement
-from rknntui.cli.gates import Limits, compiled_figures
+from engine.wire.compile import Compiled, CompiledLayer, CompiledModels, OutputAgreement
 from rknntui.demo import demo_folder
 from tests.cli.conftest import Run
 from tests.toolkit.standin import make_environment
@@ -82,4 +82,6 @@ def test_gates_are_of_the_compilers_figures() -> None:
         (Limits(cpu=9, memory=1e9, under=0.0), Compiled(chip="rv1106"), [False] * 3),
         (Limits(), one, []),
     ):
-        assert [gate.ok for gate in limits.gates(compiled_figures([model]))] == kept
+        assert [
+            gate.ok for gate in gates_of(limits, CompiledModels(model="net", chips=(model,)))
+        ] == kept

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from engine import OPTIONS
-from engine.wire.measured import KEPT_RUNS, MEASURED_LIST, KeptRun, KeptRuns
 from engine.wire.method import Method
-from rknntui.cli.verb import answer_lines
 from rknntui.cli.verbs import GROUPS, OF_GROUPS, VERBS
 from rknntui.keys.commandline import methods
 from tests.cli.conftest import ROOT, Run
@@ -79,19 +76,6 @@ def test_the_verbs_that_are_read_as_text_are_those_of_the_methods() -> None:
         for method in methods().values()
         if method.verb and "--" not in method.verb and method.name != "monitor.replay"
     )
-
-
-def test_a_verb_without_a_module_of_commands_prints_its_tables() -> None:
-    """Columns of the answer itself are lines; without rows there is a sentence."""
-    run = KeptRun(
-        id="a1", title="net", device="adb:1", chip="rk3588", median=1500.0, label="measured"
-    )
-    lines = answer_lines(MEASURED_LIST, KeptRuns((run,)))
-    assert lines[0].split()[0] == "id"
-    assert "1.5" in lines[1]
-    assert answer_lines(MEASURED_LIST, KeptRuns(())) == ["No run is kept."]
-    alone = replace(MEASURED_LIST, tables={"": KEPT_RUNS.pick("id", "chip")})
-    assert answer_lines(alone, run) == ["id: a1", "chip: rk3588"]
 
 
 def test_every_verb_is_in_one_group() -> None:

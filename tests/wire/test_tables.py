@@ -20,13 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine.wire
-from engine import delimited, html_table
+from engine import delimited, html_table, table_lines
 from engine.wire import formats
 from engine.wire.cost import ChipEstimate, Interval, MemoryCost
 from engine.wire.cost_tables import CHIPS
 from engine.wire.formats import ABSENT, Format, range_of
 from engine.wire.table import Column, Table
-from rknntui.cli.output import table_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import click
 from engine import (
     BuildReport,
     Event,
+    Limits,
     UsageError,
+    answer_lines,
     atomic_write,
     chart_svg,
     container_report,
@@ -23,8 +25,7 @@ from engine import (
     recipe_of,
     refuse_existing,
     report_html,
-    sqnr_rank,
-    summary_text,
+    row_text,
 )
 from engine.wire.build import (
     BUILD,
@@ -37,9 +38,9 @@ from engine.wire.build import (
 )
 from engine.wire.build_tables import SWEEP_ROWS
 from engine.wire.codec import Values, encode
-from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams
+from engine.wire.cost import COST_ESTIMATE, EstimateParams
 from engine.wire.requests import RECIPE_SAVE, SaveParams
-from engine.wire.sweep import ROW, SWEEP, Row, Sweep
+from engine.wire.sweep import ROW, SWEEP, Sweep
 from rknntui.cli.flags import (
     Verb,
     force_flag,
@@ -47,40 +48,63 @@ from rknntui.cli.flags import (
     output_flag,
     quiet_flag,
     recipe_flags,
-    target,
     values_of,
 )
-from rknntui.cli.gates import Limits, estimate_figures, limit_flags, output_figures
-from rknntui.cli.output import emit, row_text, table_lines
+from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
-from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
-from rknntui.cli.verb import Printed, ask, described, show, verb
+from rknntui.cli.verb import Given, Printed, ask, verb
 
 
-@click.command("build", cls=Verb, **described(BUILD))
-@target
-@recipe_flags
+async def _checked(given: Given) -> Values:
+    """The recipe; what is wrong with the command line is told before a long build."""
+    output, save = given.flags["output"], given.flags["save_recipe"]
+    if output is not None:
+        form_of(output)
+    for path in filter(None, (output, save)):
+        refuse_existing(path.absolute(), overwrite=given.flags["force"])
+    recipe = await given.recipe()
+    if replace(given.limits, under=None) and not recipe.get("target_platform"):
+        raise UsageError(
+            "A limit of time, memory or layers on the CPU is for one chip.",
+            remedy="Name it: --target-platform rk3588.",
+        )
+    if save is not None:
+        asked = SaveParams(recipe, str(save.absolute()), given.flags["force"])
+        given.say(f"wrote {(await given.session.call(RECIPE_SAVE, asked)).path}")
+    return {"recipe": recipe}
+
+
+async def _exported(given: Given, asked: BuildParams, found: BuildSummary) -> Values:
+    """What the limits are of, and the file."""
+    recipe, output = asked.recipe or {}, given.flags["output"]
+    judged: list[Any] = [found]
+    if replace(given.limits, under=None):
+        chips = (str(recipe["target_platform"]),)
+        question = EstimateParams(recipe=recipe, chips=chips, layers=False)
+        judged.append(await given.session.call(COST_ESTIMATE, question))
+    if output is None:
+        return {"judged": judged, "exported": None}
+    file = ExportParams(
+        recipe=recipe,
+        path=str(output.absolute()),
+        format=form_of(output),
+        force=given.flags["force"],
+    )
+    return {"judged": judged, "exported": await given.session.run_after(EXPORT, file)}
+
+
+@verb(BUILD, fill=_checked, then=_exported, limits=("under", "over", "cpu", "memory"))
 @output_flag("Also export the build (.rknn, or .onnx for QDQ ONNX).")
 @click.option(
     "--save-recipe",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the recipe of this build to a file.",
 )
-@request_flags(BUILD)
 @force_flag
-@limit_flags("under", "over", "cpu", "memory")
-@json_flag
-@quiet_flag
 def build(
-    target: Path,
-    output: Path | None,
-    save_recipe: Path | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> int:
+    found: BuildSummary, limits: Limits, exported: Exported | None, judged: Sequence[Any]
+) -> Printed:
     """Load, optimise, calibrate, quantize and evaluate a model, and print the summary.
 
     Nothing is written beside the model: -o exports the result, else it waits in the cache for
@@ -89,55 +113,16 @@ def build(
     A limit (--fail-...) makes it a gate: exit code 14 where a figure is beyond it. Time, memory and
     layers on the CPU are estimated for the chip that --target-platform names.
     """
-    limits = Limits.taken(flags)
-    narrate = Narrator(quiet=quiet)
-    form = None if output is None else form_of(output)
-    for path in (output, save_recipe):
-        if path is not None:  # a build may take long: not only then is this told
-            refuse_existing(path.absolute(), overwrite=force)
-
-    options, values = values_of(flags), values_for(BuildParams, flags)
-
-    async def action(
-        session: WorkerSession,
-    ) -> tuple[BuildSummary, Exported | None, tuple[ChipEstimate, ...]]:
-        recipe = await resolve(session, target, options)
-        chip = recipe.get("target_platform")
-        costly = replace(limits, under=None)
-        if costly and not chip:
-            raise UsageError(
-                "A limit of time, memory or layers on the CPU is for one chip.",
-                remedy="Name it: --target-platform rk3588.",
-            )
-        if save_recipe is not None:
-            asked = SaveParams(recipe, str(save_recipe.absolute()), force)
-            narrate.say(f"wrote {(await session.call(RECIPE_SAVE, asked)).path}")
-        summary = await session.run(BUILD, BuildParams(recipe=recipe, **values))
-        costs: tuple[ChipEstimate, ...] = ()
-        if costly:
-            question = EstimateParams(recipe=recipe, chips=(str(chip),), layers=False)
-            costs = (await session.call(COST_ESTIMATE, question)).chips
-        if output is None or form is None:
-            return summary, None, costs
-        file = ExportParams(recipe=recipe, path=str(output.absolute()), format=form, force=force)
-        return summary, await session.run_after(EXPORT, file), costs
-
-    summary, exported, costs = with_worker(action, narrate)
-    gates = limits.gates(chain(output_figures(summary), estimate_figures(costs)))
-    lines, more = [summary_text(summary)], {}
+    lines, more = answer_lines(found), {}
     if exported is not None:
-        more["exported"] = encode(exported)
         lines += ["", f"Exported {exported.path}", f"  {exported.note}"]
-    lines += [""] if gates else []
-    return show(summary, Printed(lines, gates, more=more), as_json=as_json)
+        more["exported"] = encode(exported)
+    return Printed([*lines, *([""] if limits else [])], more=more, judged=judged)
 
 
 @verb(EXPORT)
-def export(found: Exported) -> list[str]:
+def export() -> None:
     """Write a build as .rknn container, QDQ ONNX or TFLite; builds what the cache does not hold."""
-    lines = [f"{found.path}: {human_bytes(found.bytes)}, SHA-256 {found.sha256}", found.note]
-    lines += [f"also {path}" for path in found.more]
-    return lines + [f"{finding.what} {finding.remedy}" for finding in found.findings]
 
 
 def _sweep_row(event: Event) -> str | None:
@@ -146,30 +131,15 @@ def _sweep_row(event: Event) -> str | None:
 
 
 @verb(SWEEP, tell=_sweep_row)
-def sweep(result: Sweep) -> Printed:
+def sweep(found: Sweep) -> Printed:
     """Build every combination of some options' values, and compare the results (simulated).
 
     The builds run side by side on a Dask cluster: on this machine, or on another one by address.
     Where no combination can be built, the exit code is that of the first one's error.
     """
-    errors = [row.error for row in result.rows if row.error is not None]
-    failed = len(errors) == len(result.rows) > 0
-    return Printed(_sweep_lines(result), code=int(errors[0]["exit_code"]) if failed else 0)
-
-
-def _sweep_lines(result: Sweep) -> list[str]:
-    rows = sorted(result.rows, key=_badness)
-    axes = f"build: {', '.join(result.axes)}"
-    basis = f"simulated, compared on the {result.compared_on}"
-    left = f"; {result.left_out} combinations skipped" if result.left_out else ""
-    return [axes, *table_lines(SWEEP_ROWS, rows), f"{basis}{left}"]
-
-
-def _badness(row: Row) -> float:
-    """Rows in the order of their worst output, the best first; failed ones last."""
-    if row.outputs is None:
-        return float("inf")
-    return -min((sqnr_rank(o.sqnr_db) for o in row.outputs), default=float("inf"))
+    errors = [row.error for row in found.rows if row.error is not None]
+    failed = len(errors) == len(found.rows) > 0
+    return Printed(code=int(errors[0]["exit_code"]) if failed else 0)
 
 
 @click.command("report", cls=Verb)

@@ -11,30 +11,27 @@ from typing import Any
 
 import click
 
-from engine import (
-    AGENT_TARGETS,
-    EMULATED_CHIPS,
-    DeviceError,
-    build_agent,
-    emulate,
-    human_bytes,
-    sanitize,
-)
-from engine.wire.board import BOARD_MEMORY, BOARD_RUN, MemoryParams, MemoryReport, Ran
-from engine.wire.board_tables import BOARDS
+from engine import AGENT_TARGETS, EMULATED_CHIPS, DeviceError, build_agent, emulate
+from engine.wire.board import BOARD_MEMORY, BOARD_RUN, MemoryParams, MemoryReport
+from engine.wire.codec import Values
 from engine.wire.cost import COST_ESTIMATE
-from engine.wire.devices import DEVICES_LIST, DeviceListParams
-from engine.wire.formats import MILLISECONDS
-from rknntui.cli.cost_text import memory_cost_lines
+from engine.wire.devices import DEVICES_LIST, Listing
 from rknntui.cli.estimate_output import estimate_flags, show_estimates
-from rknntui.cli.figures import layer_lines, memory_line, output_lines, system_line, where_line
 from rknntui.cli.flags import Verb, json_flag, quiet_flag
-from rknntui.cli.gates import Limits
-from rknntui.cli.output import emit, table_lines
+from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
-from rknntui.cli.verb import board_target, described, on_board, verb
+from rknntui.cli.verb import (
+    Given,
+    Printed,
+    board_target,
+    described,
+    limits_taken,
+    on_board,
+    show,
+    verb,
+)
 
 
 @click.group("devices")
@@ -45,34 +42,21 @@ def command() -> None:
     """
 
 
-@command.command("list")
-@request_flags(DEVICES_LIST)
-@json_flag
-def list_boards(as_json: bool, **flags: Any) -> None:
+async def _asked(_: Given) -> Values:
+    return {"start_server": True, "ask": True}
+
+
+@verb(DEVICES_LIST, of=command, fill=_asked, silent=True)
+def list_boards(found: Listing) -> Printed:
     """List the boards in reach: by adb, by NTB, on USB, and this machine where it is one.
 
     An adb server that is not up is started. Boards named with --ssh are asked; no network is
     searched. Exit code 13 where the adb server or one of these boards does not answer.
     """
-    values = values_for(DeviceListParams, flags)
-    asked = DeviceListParams(**values, start_server=True, ask=True)
-    listing = with_worker(lambda session: session.call(DEVICES_LIST, asked), Narrator())
-    # without adb there may be boards by other ways; a server that does not serve hides some
-    no_server = any(notice.code == "adb-server" for notice in listing.notices)
-    none = [] if no_server else ["No board found."]
-    lines = table_lines(BOARDS, listing.devices) or none
-    for device in listing.devices:
-        notes = (
-            []
-            if device.usable
-            else [part for part in (device.what, device.cause, device.remedy) if part]
-        )
-        lines += [f"{device.id}: {note}" for note in (*notes, *device.warnings)]
-    lines += [f"{notice.what} {notice.remedy}".strip() for notice in listing.notices]
-    emit(listing, lines, as_json=as_json)
-    silent = any(device.kind == "ssh" and not device.usable for device in listing.devices)
-    if silent or (no_server and shutil.which("adb")):
-        raise click.exceptions.Exit(DeviceError.exit_code)
+    silent = any(device.kind == "ssh" and not device.usable for device in found.devices)
+    no_server = any(notice.code == "adb-server" for notice in found.notices)
+    silent = silent or (no_server and shutil.which("adb") is not None)
+    return Printed(code=DeviceError.exit_code if silent else 0)
 
 
 @command.group("agent")
@@ -249,10 +233,8 @@ def memory(model: Path, **flags: Any) -> int:
     if flags["param_chips"]:
         if values:
             raise click.UsageError("--device measures and --chip estimates: give one.")
-        return show_estimates(
-            model, flags, memory_cost_lines, kind="tensors", layers=False, spans=True
-        )
-    if flags["report"] is not None or Limits.taken(flags):
+        return show_estimates(model, flags, "tensors", layers=False, spans=True)
+    if flags["report"] is not None or limits_taken(flags):
         raise click.UsageError("--report and --fail-memory are of estimates: give --chip.")
 
     async def action(session: WorkerSession) -> MemoryReport:
@@ -260,33 +242,14 @@ def memory(model: Path, **flags: Any) -> int:
         return await session.run(BOARD_MEMORY, MemoryParams(target.path, target.recipe, **values))
 
     usage = with_worker(action, Narrator(quiet=flags["quiet"]))
-    lines = [where_line(usage.device, usage.chip, usage.runtime, "", usage.label)]
-    lines += usage.text.splitlines() or [memory_line(None, usage.label, usage.reason)]
-    if usage.memory is not None and usage.memory.sram:
-        lines.append(memory_line(usage.memory, usage.label))
-    if not usage.text:
-        lines.append(f"model file: {human_bytes(usage.model_bytes)}")
-    if usage.system is not None or usage.allocated is None:
-        lines.append(system_line(usage.system))
-    emit(usage, lines, as_json=flags["as_json"])
-    return 0
+    return show(usage, None, as_json=flags["as_json"])
 
 
 @verb(BOARD_RUN, fill=on_board)
-def run(found: Ran) -> list[str]:
+def run() -> None:
     """Run inputs through a model on a board (measured).
 
     MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board also
     takes a container of this program, or a recipe, which is built first. An image is passed as
     uint8 pixels in the size of the input; mean and std are in the compiled model.
     """
-    lines = [where_line(found.device, found.chip, found.runtime, found.driver, found.label)]
-    lines += output_lines(found.outputs)
-    if found.milliseconds is not None:
-        lines.append(
-            f"{MILLISECONDS.text(found.milliseconds)} ms an inference on the board ({found.label})"
-        )
-    lines.append(memory_line(found.memory, found.label, found.memory_reason))
-    lines += layer_lines(found)
-    lines += [f"wrote {path}" for path in found.saved]
-    return lines + [sanitize(note) for note in found.notes]

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine import Event, LogLine, human_bytes, sanitize
-from engine.wire.board_tables import WATCHED, watched_rows
+from engine import DeviceError, Event, LogLine, answer_lines, human_bytes
 from engine.wire.codec import encode
-from engine.wire.formats import CELSIUS, CLOCK, DURATION, ELAPSED, WATTS
+from engine.wire.formats import CELSIUS, CLOCK, ELAPSED, WATTS
 from engine.wire.monitor import (
     BOARD,
     MONITOR_REPLAY,
@@ -22,7 +21,7 @@ from engine.wire.monitor import (
     WatchParams,
 )
 from rknntui.cli.flags import json_flag, quiet_flag
-from rknntui.cli.output import LiveLines, emit, table_lines
+from rknntui.cli.output import LiveLines, emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
 from rknntui.cli.session import WorkerSession, with_worker
@@ -30,9 +29,6 @@ from rknntui.cli.verb import described
 
 if TYPE_CHECKING:
     from engine.wire.board import BoardFacts
-
-_NO_BOARD = 13
-"""The exit code where a board cannot be reached."""
 
 _SHOWN = {
     "npu_load": "NPU load",
@@ -77,9 +73,9 @@ def command(
         return await session.run_until_stopped(MONITOR_WATCH, WatchParams(**watched))
 
     summary = with_worker(action, view)
-    emit({"summary": encode(summary)}, _summary(summary), as_json=as_json, compact=True)
+    emit({"summary": encode(summary)}, answer_lines(summary), as_json=as_json, compact=True)
     if not replay and not any(board.samples for board in summary.boards):
-        raise click.exceptions.Exit(_NO_BOARD)
+        raise click.exceptions.Exit(DeviceError.exit_code)
 
 
 class _View:
@@ -164,22 +160,3 @@ def _told(sample: BoardSample) -> str:
         used = human_bytes(memory.total - memory.available)
     powers = "".join(f"  {WATTS.text(power.watts)}" for power in state.powers or ())
     return f"NPU {load} %  {CLOCK.show(clock)}  {CELSIUS.show(celsius)}  {used}{powers}"
-
-
-def _summary(summary: Monitored) -> list[str]:
-    lines = []
-    for board in summary.boards:
-        facts = board.facts
-        what = ", ".join(text for text in (facts.chip, facts.model) if text)
-        label = f" ({facts.label})" if board.samples else ""
-        missed = f", {board.missed} missed" if board.missed else ""
-        lines.append("")
-        lines.append(
-            f"{sanitize(facts.device, 80)}: {f'{sanitize(what)}, ' if what else ''}"
-            f"{board.samples} samples{missed}{label}"
-        )
-        lines += table_lines(WATCHED, watched_rows(board))
-    lines += ["", DURATION.text(summary.seconds)]
-    if summary.recorded:
-        lines.append(f"recorded to {sanitize(summary.recorded)}")
-    return lines + [sanitize(note) for note in summary.notes]

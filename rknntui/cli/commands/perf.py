@@ -8,24 +8,13 @@ from typing import Any
 
 import click
 
-from engine import sanitize
-from engine.wire.board_tables import COMPARED_LAYERS, COMPARED_POINTS, POINTS
-from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE, Calibrated
-from engine.wire.devices import DEVICES_PERF, MeasuredPoint, Performance
-from engine.wire.formats import CELSIUS, CLOCK, FACTOR, MILLISECONDS
-from engine.wire.measured import MEASURED_COMPARE, RunsCompared
-from rknntui.cli.cost_text import layer_cost_lines
+from engine.wire.cost import COST_CALIBRATE, COST_ESTIMATE
+from engine.wire.devices import DEVICES_PERF
+from engine.wire.measured import MEASURED_COMPARE
 from rknntui.cli.estimate_output import estimate_flags, loaded, show_estimates
-from rknntui.cli.figures import layer_lines, memory_line, where_line
-from rknntui.cli.flags import (
-    Verb,
-    VerbGroup,
-    target,
-)
-from rknntui.cli.gates import Limits, measured_gates
-from rknntui.cli.output import table_lines
+from rknntui.cli.flags import Verb, VerbGroup, target
 from rknntui.cli.request import request_flags
-from rknntui.cli.verb import Printed, described, on_board, verb
+from rknntui.cli.verb import described, on_board, verb
 
 _MODES = {
     "--history": "history",
@@ -69,31 +58,17 @@ def command() -> None:
     """
 
 
-@verb(
-    DEVICES_PERF,
-    of=command,
-    fill=on_board,
-    limits=("over",),
-)
-def run(found: Performance, limits: Limits) -> Printed:
+@verb(DEVICES_PERF, of=command, fill=on_board, limits=("over",))
+def run() -> None:
     """Time a compiled model on a board (measured): percentiles, clocks and temperature beside them.
 
     MODEL is a .rknn that the vendor's toolkit compiled for the board's chip; an emulated board also
     takes a container of this program or a recipe. Inputs are zeros. Every run is kept: perf history
     lists them, perf compare sets two side by side.
     """
-    medians = [
-        (_name(point), None if point.median is None else point.median / 1000)
-        for point in found.points
-    ]
-    return Printed(_lines(found), measured_gates(medians, limits.over, found.label))
 
 
-@command.command(
-    "estimate",
-    cls=Verb,
-    **described(COST_ESTIMATE),
-)
+@command.command("estimate", cls=Verb, **described(COST_ESTIMATE))
 @target
 @request_flags(COST_ESTIMATE)
 @click.option("--advice", is_flag=True, help="Also say what would make it faster.")
@@ -105,61 +80,14 @@ def estimate(target: Path, **flags: Any) -> int:
     """
     if not flags["param_chips"]:
         raise click.UsageError("Name a chip: --chip rk3588. All of them: rknntui chips TARGET.")
-    return show_estimates(target, flags, layer_cost_lines, kind="layers")
+    return show_estimates(target, flags, "layers")
 
 
 @verb(MEASURED_COMPARE, of=command, silent=True)
-def compare(found: RunsCompared) -> list[str]:
+def compare() -> None:
     """Set two kept runs side by side, by their ids in the history; nothing is measured."""
-    first, second = found.labels
-    lines = [f"first {first}, second {second}"]
-    lines += [f"not equal: {sanitize(text)}" for text in found.differs]
-    points = table_lines(COMPARED_POINTS, found.points)
-    lines += ["", *points] if points else ["No point was measured in both."]
-    layers = table_lines(COMPARED_LAYERS, found.layers)
-    return lines + (["", *layers] if layers else [])
 
 
 @verb(COST_CALIBRATE, of=command, fill=loaded)
-def calibrate(found: Calibrated) -> list[str]:
+def calibrate() -> None:
     """Correct the estimates of a chip by a kept run of TARGET, from now on."""
-    return [
-        (
-            f"{found.chip}: {MILLISECONDS.text(found.measured_ms)} ms measured in the run "
-            f"{found.run}, {MILLISECONDS.text(found.estimated_ms)} ms estimated"
-        ),
-        f"Estimates of {found.chip} are multiplied by {FACTOR.text(found.factor)} from now on.",
-        *found.notes,
-    ]
-
-
-def _lines(measurements: Performance) -> list[str]:
-    lines = [
-        where_line(
-            measurements.device,
-            measurements.chip,
-            measurements.runtime,
-            measurements.driver,
-            measurements.label,
-        ),
-        "",
-    ]
-    lines += table_lines(POINTS, measurements.points)
-    for point in measurements.points:
-        name = _name(point)
-        clocks = [f"{part} {CLOCK.text(hertz)}" for part, hertz in point.clocks.items()]
-        warm = [f"{zone} {CELSIUS.text(celsius)}" for zone, celsius in point.celsius.items()]
-        if clocks or warm:
-            lines.append(f"{name}: {', '.join([*clocks, *warm])}")
-        lines += [f"{name}: {sanitize(note)}" for note in (*point.notes, point.failed) if note]
-    lines += [f"left out, {sanitize(reason)}" for reason in measurements.left_out]
-    if measurements.memory is not None:
-        lines.append(memory_line(measurements.memory, measurements.label))
-    lines += layer_lines(measurements)
-    lines += [sanitize(note) for note in measurements.notes]
-    return lines + ([f"kept as {measurements.kept}"] if measurements.kept else [])
-
-
-def _name(point: MeasuredPoint) -> str:
-    batch = f", batch {point.batch}" if point.batch > 1 else ""
-    return f"cores {point.cores}{batch}, threads {point.threads}"

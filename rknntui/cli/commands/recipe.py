@@ -9,9 +9,17 @@ from typing import Any
 
 import click
 
-from engine import OPTIONS, EngineError, RecipeError, sanitize
+from engine import (
+    OPTIONS,
+    EngineError,
+    RecipeError,
+    answer_lines,
+    changed_options,
+    sanitize,
+    table_lines,
+)
 from engine.wire.codec import Values, encode
-from engine.wire.dataset import DATASET_CHECK, DATASET_MAKE, CheckParams, DatasetFacts, Made
+from engine.wire.dataset import DATASET_CHECK, CheckParams, DatasetFacts
 from engine.wire.model import (
     GRAPH,
     LOAD,
@@ -46,12 +54,11 @@ from rknntui.cli.flags import (
     target,
     values_of,
 )
-from rknntui.cli.inspect_output import lines
 from rknntui.cli.keys import key_file_flag
-from rknntui.cli.output import emit, table_lines
+from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
-from rknntui.cli.verb import described, verb
+from rknntui.cli.verb import described
 
 
 @click.group("recipe", cls=VerbGroup)
@@ -153,20 +160,11 @@ def diff(first: Path, second: Path, as_json: bool) -> None:
         return [await resolve(session, path, {}) for path in (first, second)]
 
     one, two = with_worker(action, Narrator())
-    changed = [
-        {
-            "option": o.name,
-            "first": one.get(o.name, o.default),
-            "second": two.get(o.name, o.default),
-        }
-        for o in OPTIONS
-        if one.get(o.name, o.default) != two.get(o.name, o.default)
-    ]
+    differing = list(changed_options(one, two))
+    changed = [{"option": o.name, "first": old, "second": new} for o, old, new in differing]
     rows = [
-        {"name": o.name, **{side: o.render(c[side]) or "not set" for side in ("first", "second")}}
-        for c in changed
-        for o in OPTIONS
-        if o.name == c["option"]
+        {"name": o.name, "first": o.render(old) or "not set", "second": o.render(new) or "not set"}
+        for o, old, new in differing
     ]
     option, *sides = CHANGED_OPTIONS.columns
     named = (replace(s, heading=p.name) for s, p in zip(sides, (first, second), strict=True))
@@ -196,13 +194,6 @@ def options(as_json: bool) -> None:
 @click.group("dataset", cls=VerbGroup)
 def dataset() -> None:
     """Make or check a calibration dataset (dataset.txt: a line a sample, a file per input)."""
-
-
-@verb(DATASET_MAKE, of=dataset)
-def make(made: Made) -> list[str]:
-    """Write dataset.txt from the pictures of a folder and its subfolders."""
-    lines = [f"{made.path}: {made.samples} samples"]
-    return lines + [f"skipped {sanitize(s.file)}: {sanitize(s.why)}" for s in made.skipped]
 
 
 async def _is_recipe(session: WorkerSession, source: Path) -> bool:
@@ -235,10 +226,7 @@ def check_dataset(source: Path, model: Path | None, as_json: bool, **flags: Any)
         return await session.call(DATASET_CHECK, CheckParams(None, options, decode=True))
 
     checked = with_worker(action, Narrator())
-    lines = [f"{checked.samples} samples, {checked.files} files"]
-    lines += [f"line {p.line}: {sanitize(p.file)}: {sanitize(p.what)}" for p in checked.problems]
-    lines += [f"{f.severity}: {sanitize(f.what)}" for f in checked.findings]
-    emit(checked, lines, as_json=as_json)
+    emit(checked, answer_lines(checked), as_json=as_json)
     if checked.problems:
         raise click.exceptions.Exit(6)
 
@@ -273,4 +261,4 @@ def inspect(target: Path, layers: bool, load: bool, as_json: bool, **flags: Any)
     data = encode(view)
     data |= {} if loaded is None else {"load": encode(loaded)}
     data |= {} if graph is None else {"graph": encode(graph)}
-    emit(data, lines(view, loaded, graph), as_json=as_json)
+    emit(data, answer_lines(view, loaded=loaded, graph=graph), as_json=as_json)

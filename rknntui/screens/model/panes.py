@@ -12,12 +12,11 @@ from rich.cells import cell_len
 from textual import on
 from textual.message import Message
 
-from engine import human_bytes, sanitize, shape_text
+from engine import fact_rows, human_bytes, port_text, quant_text, sanitize, shape_text
 from engine.wire.formats import FIGURE
 from engine.wire.project_tables import GRAPH_NODES
 from rknntui.arguments import source_names, source_options
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.model_facts import fact_rows, port_text, quant_text
 from rknntui.widgets.charts import Histogram, histogram_lines
 from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.strips import Line, fit

@@ -1,24 +1,28 @@
-"""The text that ``rknntui inspect`` prints."""
+"""What a file is and what is in it, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine import Finding, human_bytes, sanitize, shape_text, summary_text
+from engine.base.findings import Finding
+from engine.base.text import human_bytes, sanitize, shape_text
+from engine.report import summary_text
+from engine.reports.lines import table_lines
+from engine.reports.texts import words
+from engine.reports.texts.facts import fact_rows, port_text
 from engine.wire.build_tables import SEGMENTS
 from engine.wire.formats import DURATION
 from engine.wire.model import GraphView, Loaded, ModelView, Preflight, Tensor
 from engine.wire.project_tables import GRAPH_NODES
 from engine.wire.segments import Segment
-from rknntui.cli.output import table_lines
-from rknntui.model_facts import fact_rows, port_text
 
 _SHOWN = 12
 _SEEN = ("kind", "size", "encryption_level", "compiled_from")
 """Facts of an encrypted file of the vendor."""
 
 
-def lines(
+@words.register
+def inspect_lines(
     view: ModelView, loaded: Loaded | None = None, graph: GraphView | None = None
 ) -> list[str]:
     """The text of a model view, with its pre-flight, load and layers where they are there."""

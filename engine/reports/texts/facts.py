@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from engine import human_bytes, sanitize, shape_text
+from engine.base.text import human_bytes, sanitize, shape_text
 from engine.wire.formats import FIGURE
 
 if TYPE_CHECKING:

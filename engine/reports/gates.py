@@ -1,26 +1,33 @@
-"""Gates: a command ends with an exit code of its own where a figure is beyond a limit."""
+"""Gates: limits that the figures of an answer keep or not, such as for a check of every commit.
+
+:func:`gates_of` holds an answer against :class:`Limits`; a command line ends with an exit code of
+its own where a figure is beyond one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import singledispatch
 from math import inf
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from engine import human_bytes, quantity, sqnr_rank, sqnr_text
-from engine.wire.build import BuildSummary
+from engine.base.text import human_bytes, quantity
+from engine.build import BuildSummary
+from engine.report import sqnr_rank, sqnr_text
+from engine.wire.build import Analysis
 from engine.wire.codec import Whole
-from engine.wire.compile import Compiled
-from engine.wire.cost import ChipCheck, ChipEstimate
-from engine.wire.flags import Flag, params_of
+from engine.wire.compile import CompiledModels
+from engine.wire.cost import CheckAnswer, ChipCheck, ChipEstimate, Estimates
+from engine.wire.devices import MeasuredPoint, Performance
+from engine.wire.flags import Flag
 from engine.wire.formats import MILLISECONDS
+from engine.wire.layers import QUALITY, layer_rows
 from engine.wire.record import record
-from rknntui.cli.request import flag_option
 
 GATE_FAILED = 14
 """Exit code of a command whose figures are beyond a limit."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Figure = tuple[str, str, float | None, str]
 """Of what, the name of a figure, its value or None where it is not known, its label."""
 
@@ -118,12 +125,6 @@ class Limits:
         ),
     ] = None
 
-    @staticmethod
-    def taken(flags: dict[str, Any]) -> Limits:
-        """Out of a command's arguments, which lose them."""
-        names = [name for name in _FLAGS if f"fail_{name}" in flags]
-        return Limits(**{name: flags.pop(f"fail_{name}") for name in names})
-
     def __bool__(self) -> bool:
         return self != Limits()
 
@@ -141,9 +142,6 @@ class Limits:
         return gates
 
 
-_FLAGS = {param.path[0]: param for param in params_of(Limits)}
-
-
 def _decibels(value: float) -> str:
     return sqnr_text(value) if value == value else "not a number"
 
@@ -157,44 +155,44 @@ _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
 """Name of a figure -> its limit, and how its values read."""
 
 
-def limit_flags(*names: str) -> Callable[[Command], Command]:
-    """The flags of these limits."""
-
-    def add(command: Command) -> Command:
-        for name in reversed(names):
-            command = flag_option(_FLAGS[name], key=f"fail_{name}")(command)
-        return command
-
-    return add
+@singledispatch
+def figures_of(answer: Any) -> Iterable[Figure]:
+    """The figures of an answer that have a limit."""
+    raise TypeError(f"no limit is of {type(answer).__name__}")
 
 
-def estimate_figures(chips: Iterable[ChipEstimate]) -> Iterable[Figure]:
-    """Time, memory and layers on the CPU of estimates."""
-    for one in chips:
+@figures_of.register
+def _estimates(answer: Estimates) -> Iterator[Figure]:
+    for one in answer.chips:
         yield one.chip, "time", None if one.time_ms is None else one.time_ms.value, "estimated"
         yield one.chip, "memory", None if one.memory is None else one.memory.total, "estimated"
-        yield from check_figures([one])
+        yield from _off_npu(one)
 
 
-def check_figures(chips: Iterable[ChipEstimate | ChipCheck]) -> Iterable[Figure]:
+@figures_of.register
+def _checked(answer: CheckAnswer) -> Iterator[Figure]:
+    for one in answer.chips:
+        yield from _off_npu(one)
+
+
+def _off_npu(one: ChipEstimate | ChipCheck) -> Iterator[Figure]:
     """Layers that are not, or may not be, on the NPU: a gate lets nothing pass that is unknown."""
-    for one in chips:
-        off = float((one.cpu_layers or 0) + one.refused_layers + one.unknown_layers)
-        yield one.chip, "layers on the CPU", None if one.problem else off, "estimated"
+    off = float((one.cpu_layers or 0) + one.refused_layers + one.unknown_layers)
+    yield one.chip, "layers on the CPU", None if one.problem else off, "estimated"
 
 
-def compiled_figures(chips: Iterable[Compiled]) -> Iterable[Figure]:
+@figures_of.register
+def _compiled(answer: CompiledModels) -> Iterator[Figure]:
     """What the compiler's tables and the vendor's simulator say; where no model was made, nothing
     is known.
     """
-    compiled = list(chips)
-    for one in compiled:
+    for one in answer.chips:
         off = float(sum(row.target == "CPU" for row in one.layers if row.op not in _ENDS))
         parts = (one.internal_bytes, one.weight_bytes)
         total = None if None in parts else float(sum(part or 0 for part in parts))
         yield one.chip, "layers on the CPU", off if one.layers else None, "by the compiler"
         yield one.chip, "memory", total, "by the compiler"
-    for one in compiled:
+    for one in answer.chips:
         for output in one.outputs:
             rank = sqnr_rank(output.sqnr_db)
             yield f"{one.chip} {output.name}", "SQNR", rank, "simulated by the vendor"
@@ -202,29 +200,47 @@ def compiled_figures(chips: Iterable[Compiled]) -> Iterable[Figure]:
             yield one.chip, "SQNR", None, "simulated"
 
 
-def measured_gates(
-    points: Iterable[tuple[str, float | None]], over: float | None, label: str
-) -> list[Gate]:
-    """Whether measured medians, in milliseconds by the name of their point, keep a limit."""
-    return Limits(over).gates((name, "time", ms, label) for name, ms in points)
+@figures_of.register
+def _timed(answer: Performance) -> Iterator[Figure]:
+    """The median of every point."""
+    for point in answer.points:
+        median = None if point.median is None else point.median / 1000
+        yield point_name(point), "time", median, answer.label
 
 
-def output_figures(built: BuildSummary) -> Iterable[Figure]:
-    """The SQNR of every output of a build (simulated)."""
-    for output in built.outputs:
+def point_name(point: MeasuredPoint) -> str:
+    """Cores, batch and threads of a timing."""
+    batch = f", batch {point.batch}" if point.batch > 1 else ""
+    return f"cores {point.cores}{batch}, threads {point.threads}"
+
+
+@figures_of.register
+def _built(answer: BuildSummary) -> Iterator[Figure]:
+    for output in answer.outputs:
         yield output.name, "SQNR", sqnr_rank(output.sqnr_db), "simulated"
 
 
-def worst_layer(layers: Iterable[tuple[str, float | None]]) -> Iterable[Figure]:
-    """The layer whose SQNR is worst (simulated).
-
-    Args:
-        layers: name and SQNR; None without an error, NaN where there is no number.
-    """
-    rows = [(name, sqnr_rank(value)) for name, value in layers]
+@figures_of.register
+def _analysed(answer: Analysis) -> Iterator[Figure]:
+    """The layer whose SQNR is worst, errors before it included."""
+    sqnr = QUALITY.column("sqnr")
+    rows = [(row.id, sqnr_rank(sqnr.of(row))) for row in layer_rows(answer)]
     if rows:
         name, worst = min(rows, key=lambda row: -inf if row[1] != row[1] else row[1])
         yield name, "SQNR", worst, "simulated"
+
+
+def gates_of(limits: Limits, *answers: Any) -> list[Gate]:
+    """What the figures of answers say about limits.
+
+    Args:
+        limits: on what they have.
+        answers: a build's summary, an analysis, a compilation, an estimate, a check, a timing.
+
+    Raises:
+        TypeError: an answer has no figure that could have a limit.
+    """
+    return limits.gates(figure for answer in answers for figure in figures_of(answer))
 
 
 def gate_lines(gates: Iterable[Gate]) -> list[str]:
@@ -234,8 +250,3 @@ def gate_lines(gates: Iterable[Gate]) -> list[str]:
         f"({one.label}), the limit is {one.limit}"
         for one in gates
     ]
-
-
-def exit_code(gates: Iterable[Gate]) -> int:
-    """0, or :data:`GATE_FAILED`."""
-    return 0 if all(one.ok for one in gates) else GATE_FAILED
