@@ -47,7 +47,6 @@ _TASKS = {
     "accuracy": "engine.services.build:accuracy",
     "simulate": "engine.services.build:simulate",
     "export": "engine.services.build:export",
-    "score": "engine.services.scoring:score",
     "evaluate": "engine.services.scoring:evaluate",
 }
 

@@ -1,4 +1,4 @@
-"""The worker's jobs ``evaluate`` and ``score``: float against simulated over labelled samples."""
+"""The worker's job ``evaluate``: float against simulated over labelled samples."""
 
 from __future__ import annotations
 
@@ -22,13 +22,10 @@ from engine.services.state import get_pipeline, recipe_of
 from engine.simulate import Simulator, open_arithmetic
 from engine.wire.accuracy import (
     EVALUATE,
-    SCORE,
     Evaluated,
     EvaluateParams,
     RoundedScore,
     Score,
-    ScoreParams,
-    ShortScore,
 )
 
 if TYPE_CHECKING:
@@ -133,20 +130,6 @@ def run_metric(
             metric,
             pipeline.reporter,
         )
-
-
-@runs(SCORE)
-def score(params: ScoreParams, reporter: Reporter) -> ShortScore:
-    """Top-1 of samples on the build of a recipe, in short: what the demo shows.
-
-    Raises:
-        UsageError: the model has several outputs, or the build is not quantized.
-        DatasetError: the samples do not fit.
-    """
-    pipeline = get_pipeline(recipe_of(params.recipe), reporter, last="quantize", then=("score",))
-    evaluation = evaluate_build(pipeline, Path(params.samples), top=1)
-    (first,) = evaluation.scores
-    return ShortScore(evaluation.samples, first.golden, first.simulated, evaluation.agreement)
 
 
 def _output(specs: tuple[TensorSpec, ...], output: str | None) -> str:

@@ -133,14 +133,6 @@ class EvaluateParams:
 
 
 @record
-class ScoreParams:
-    """A recipe, and labelled samples as npz."""
-
-    recipe: Values
-    samples: Text
-
-
-@record
 class Score:
     """A figure of both models, and simulated less float; no intervals for one of the whole set.
 
@@ -191,16 +183,6 @@ class Evaluated:
     rounding_agreement: float | None = None
 
 
-@record
-class ShortScore:
-    """Top-1 of both models, and how often they agree; shares of 1."""
-
-    samples: int
-    float_top1: float | None
-    simulated_top1: float | None
-    agreement: float | None
-
-
 # fmt: off
 EVALUATE = Task("evaluate", EvaluateParams, Evaluated, "evaluate", after="accuracy",
     about="Score labelled samples, float against simulated: top-k or a custom score.",
@@ -208,4 +190,3 @@ EVALUATE = Task("evaluate", EvaluateParams, Evaluated, "evaluate", after="accura
     "numbers, averaged over the samples, or a class with update(outputs, label, "
     "sample) and result().")
 # fmt: on
-SCORE = Task("score", ScoreParams, ShortScore)

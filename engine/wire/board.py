@@ -267,12 +267,12 @@ class MemoryReport(BoardAnswer):
 
 BOARD_ABOUT = Query("board.about", AboutParams, About)
 # fmt: off
-BOARD_RUN = Task("board.run", RunParams, Ran, "run", options=False, after="doctor",
+BOARD_RUN = Task("board.run", RunParams, Ran, "run", after="doctor",
     about="Run inputs through a model on a board.",
     example="On this machine: rknntui simulate. Example: rknntui run model.rknn --device "
     "ssh:pi@board.lan --input photo.jpg --loops 20 --save outputs/")
 BOARD_MEMORY = Task("board.memory", MemoryParams, MemoryReport, "memory",
-    options=False, after="perf",
+    after="perf",
     about="Show what a model takes on a board, or estimate it for a chip.",
     example="Examples: rknntui memory model.rknn --device adb:515e9b401c060c0b; rknntui "
     "memory model.onnx --chip rk3566")

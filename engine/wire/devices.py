@@ -441,7 +441,7 @@ class Performance(ModelOnBoard):
 
 
 # fmt: off
-DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf run", options=False,
+DEVICES_PERF = Task("devices.perf", PerfParams, Performance, "perf run",
     about="Time a compiled model on a board (measured).",
     example="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores 0_1_2 --threads 3")
 DEVICES_LIST = Query("devices.list", DeviceListParams, Listing, "devices list", options=False,

@@ -426,18 +426,20 @@ def command_of(method: Method[Any, Any], data: Mapping[str, Any]) -> list[str]:
     target = [str(data[name]) for name in names if data.get(name)]
     recipe = data.get("recipe")
     if not target and method.options and isinstance(recipe, Mapping) and recipe.get("model"):
-        target = [str(recipe["model"]), *recipe_words(recipe)]
+        target = [str(recipe["model"]), *recipe_words(recipe, method.options)]
     needed = names or "recipe" in get_type_hints(method.params)
     if not method.verb or (needed and not target):
         return []
     return ["rknntui", *method.verb.split(), *target, *words_of(method.params, data)]
 
 
-def recipe_words(recipe: Mapping[str, Any]) -> list[str]:
-    """The flags of a recipe's options that are set."""
+def recipe_words(recipe: Mapping[str, Any], taken: bool | str = True) -> list[str]:
+    """The flags of a recipe's options that are set; ``taken``: of which section, if not of all."""
     words: list[str] = []
     for declared in OPTIONS:
         if declared.name not in recipe or declared.name == "model":
+            continue
+        if taken is not True and declared.section != taken:
             continue
         value = recipe[declared.name]
         if declared.name == "do_quantization":

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from engine.base.events import Event, Partial
 from engine.base.plain import JsonObject
@@ -31,7 +31,8 @@ class Method(Generic[P, R]):
         params, result: dataclasses of its request and its answer.
         verb: the words of the command line that ask it, flags that are always there among them;
             empty: it has none.
-        options: whether the verb takes the options of a recipe as flags; else only a file.
+        options: whether the verb takes the options of a recipe as flags, or those of one section
+            (``source``); else only a file.
         about: what the verb does, in one line of ``--help``; a literal, as it is read as text.
         example: command lines and what else stands below its ``--help``.
         after: the verb behind which it stands in ``rknntui --help``, or the heading that it is the
@@ -45,7 +46,7 @@ class Method(Generic[P, R]):
     params: type[P]
     result: type[R]
     verb: str = ""
-    options: bool = True
+    options: bool | Literal["source"] = True
     about: str = ""
     example: str = ""
     after: str = ""

@@ -433,4 +433,4 @@ OPEN = Query("open", ModelTarget, ModelView, "inspect", options=False, after="de
     "or any .rknn or .rknnop file. Without --load nothing is converted: it reports what a load "
     "needs.")
 # fmt: on
-LOAD = Task("load", LoadParams, Loaded)
+LOAD = Task("load", LoadParams, Loaded, "inspect --load", options="source")

@@ -113,23 +113,27 @@ async def of_recipe(given: Given) -> Values:
     return {"recipe": await given.recipe()}
 
 
-async def board_target(session: WorkerSession, model: Path) -> ModelTarget:
-    """What a MODEL means: a recipe is read, any other file goes to the board as it is.
+async def board_target(
+    session: WorkerSession, model: Path, options: Values | None = None
+) -> ModelTarget:
+    """What a TARGET means: a recipe is read, as is a model with options of one; any other file goes
+    to the board as it is.
 
     Raises:
         RecipeError: the recipe has mistakes.
+        UsageError: options are given with what is built already.
         SourceModelError: the file is missing or unreadable.
     """
     kind = (await session.call(SNIFF, AtPath(str(model.absolute())))).kind
     texts = kind in TEXTS and model.suffix.lower() in YAML
-    if kind == "recipe" or texts:
-        return ModelTarget(recipe=await resolve(session, model, {}))
+    if kind == "recipe" or texts or options:
+        return ModelTarget(recipe=await resolve(session, model, options or {}))
     return ModelTarget(str(model.absolute()))
 
 
 async def on_board(given: Given) -> Values:
     """The model of a request for a board, and the recipe that ``--build`` may name."""
-    target = await board_target(given.session, given.target)
+    target = await board_target(given.session, given.target, given.options)
     build = given.fields.get("build")
     if build is not None:
         build = await board_target(given.session, Path(build.path))
@@ -217,7 +221,7 @@ def verb(
             *(_flag_of(param) for param in reversed(getattr(words, "__click_params__", ()))),
             limit_flags(*limits),
         ]
-        add += [recipe_flags] * method.options + [key_file_flag] * keys + [json_flag]
+        add += [recipe_flags] * bool(method.options) + [key_file_flag] * keys + [json_flag]
         add += [quiet_flag] * narrates
         command: Any = run
         for flag in reversed(add):

@@ -103,8 +103,9 @@ def test_the_other_figures_of_the_readme_are_real(
         right, decibels = next(row for words, row in rows.items() if words.startswith(name))
         changed = {**recipe, **change}
         built = run_job("build", {"recipe": changed})
-        score = run_job("score", {"recipe": changed, "samples": str(demo_test_samples())})
-        assert abs(round(score["simulated_top1"] * 500) - right) <= 1, name
+        labelled = {"recipe": changed, "labels": str(demo_test_samples()), "top": 1}
+        score = run_job("evaluate", labelled)["scores"][0]
+        assert abs(round(score["simulated"] * 500) - right) <= 1, name
         assert decibels == pytest.approx(built["outputs"][0]["sqnr_db"], abs=0.2), name
 
 

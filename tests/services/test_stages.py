@@ -64,7 +64,6 @@ def test_the_numbers_of_stages_count_up(
             ("accuracy", {"recipe": recipe, "output_impact": True}),
             ("accuracy", {"recipe": recipe, "output_dir": str(tmp_path / "snapshot")}),
             ("evaluate", {"recipe": recipe, "labels": samples}),
-            ("score", {"recipe": recipe, "samples": samples}),
             ("hybrid.effect", {"recipe": recipe}),
             ("hybrid.propose", {"recipe": recipe, "samples": 2}),
             ("hybrid.search", {"recipe": recipe, "budget": 1}),

@@ -145,6 +145,11 @@ def test_the_command_of_a_job_is_what_would_be_typed() -> None:
     assert of("hybrid.effect", **edits)[1:3] == ["hybrid", "effect"]
     assert of("hybrid.effect", **edits)[-4:] == ["--promote", "a=int16", "--range", "b=0,6"]
     assert job_command("build", {}) == []
+    assert of("board.run", device="local") == ["rknntui", "run", *begin, "--device", "local"]
+    weights = {"model": "m.prototxt", "weights": "m.caffemodel", "do_quantization": False}
+    assert job_command("load", {"recipe": weights}) == [
+        "rknntui", "inspect", "--load", "m.prototxt", "--weights", "m.caffemodel",
+    ]  # fmt: skip
 
 
 def test_a_search_needs_numbers_and_something_to_stop_at() -> None:

@@ -17,7 +17,7 @@ from engine.wire.codec import Values
 from engine.wire.cost import COST_ESTIMATE
 from engine.wire.devices import DEVICES_LIST, Listing
 from rknntui.cli.estimate_output import estimate_flags, show_estimates
-from rknntui.cli.flags import Verb, json_flag, quiet_flag
+from rknntui.cli.flags import Verb, json_flag, quiet_flag, target, values_of
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import request_flags, values_for
@@ -210,36 +210,33 @@ def _percentages(text: str | None) -> tuple[int, ...] | None:
         raise click.BadParameter("give whole numbers, as 30,40,50", param_hint="--load") from error
 
 
-@click.command(
-    "memory",
-    cls=Verb,
-    **described(BOARD_MEMORY),
-)
-@click.argument("model", type=click.Path(path_type=Path))
+@click.command("memory", cls=Verb, **described(BOARD_MEMORY))
+@target
 @request_flags(BOARD_MEMORY)
 @request_flags(COST_ESTIMATE, without=("cores",))
 @estimate_flags("memory")
-def memory(model: Path, **flags: Any) -> int:
+def memory(target: Path, **flags: Any) -> int:
     """Show what a model takes on a board, by kind, and what the board has left with it (measured).
 
-    MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board
-    also takes a container of this program, or a recipe. Generation 1's runtime has no figures of a
-    model: the vendor's toolkit is asked for them, where `rknntui vendor adopt` has named one.
+    TARGET is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board
+    also takes a container of this program, a recipe, or a model with options of one. Generation 1's
+    runtime has no figures of a model: the vendor's toolkit is asked for them, where `rknntui vendor
+    adopt` has named one.
 
-    With --chip, nothing is measured: MODEL is a model file or a recipe, and its weights and the
+    With --chip, nothing is measured: TARGET is a model file or a recipe, and its weights and the
     tensors between its layers are placed as the vendor's compiler does it (estimated).
     """
     values = values_for(MemoryParams, flags)
     if flags["param_chips"]:
         if values:
             raise click.UsageError("--device measures and --chip estimates: give one.")
-        return show_estimates(model, flags, "tensors", layers=False, spans=True)
+        return show_estimates(target, flags, "tensors", layers=False, spans=True)
     if flags["report"] is not None or limits_taken(flags):
         raise click.UsageError("--report and --fail-memory are of estimates: give --chip.")
 
     async def action(session: WorkerSession) -> MemoryReport:
-        target = await board_target(session, model)
-        return await session.run(BOARD_MEMORY, MemoryParams(target.path, target.recipe, **values))
+        held = await board_target(session, target, values_of(flags))
+        return await session.run(BOARD_MEMORY, MemoryParams(held.path, held.recipe, **values))
 
     usage = with_worker(action, Narrator(quiet=flags["quiet"]))
     return show(usage, None, as_json=flags["as_json"])
@@ -249,7 +246,8 @@ def memory(model: Path, **flags: Any) -> int:
 def run() -> None:
     """Run inputs through a model on a board (measured).
 
-    MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board also
-    takes a container of this program, or a recipe, which is built first. An image is passed as
-    uint8 pixels in the size of the input; mean and std are in the compiled model.
+    TARGET is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board
+    also takes a container of this program, and a recipe or a model with options of one, which is
+    built first. An image is passed as uint8 pixels in the size of the input; mean and std are in
+    the compiled model.
     """

@@ -62,9 +62,9 @@ def command() -> None:
 def run() -> None:
     """Time a compiled model on a board (measured): percentiles, clocks and temperature beside them.
 
-    MODEL is a .rknn that the vendor's toolkit compiled for the board's chip; an emulated board also
-    takes a container of this program or a recipe. Inputs are zeros. Every run is kept: perf history
-    lists them, perf compare sets two side by side.
+    TARGET is a .rknn that the vendor's toolkit compiled for the board's chip; an emulated board
+    also takes a container of this program, a recipe, or a model with options of one. Inputs are
+    zeros. Every run is kept: perf history lists them, perf compare sets two side by side.
     """
 
 

@@ -20,7 +20,7 @@ from engine.wire.devices import (
     Performance,
     PerfParams,
 )
-from engine.wire.flags import Flag, words_of
+from engine.wire.flags import Flag, command_of
 from engine.wire.formats import CELSIUS, CLOCK, DURATION, MILLISECONDS, RATE
 from engine.wire.monitor import (
     BOARD,
@@ -497,5 +497,4 @@ class Measuring(BoardJob):
 
     def command(self, board: str, model: dict[str, object]) -> list[str]:
         """The command line that measures the same."""
-        flags = words_of(PerfParams, encode(self.asked(board, model)))
-        return ["rknntui", "perf", "run", str(model["path"] or "MODEL.rknn"), *flags]
+        return command_of(DEVICES_PERF, encode(self.asked(board, model)))

@@ -78,8 +78,7 @@ class Subject:
         return session.container is None and job.recipe != session.recipe
 
     def command_line(self, files: Mapping[str, str], labels: str) -> list[str]:
-        """The command line that asks the same; empty where there is none, as of a recipe without
-        file on a board.
+        """The command line that asks the same.
 
         Args:
             files: name of an input -> path.
@@ -92,9 +91,9 @@ class Subject:
         if isinstance(request, SimulateParams):
             return command_with("simulate", session, request)
         file, words = request.path, words_of(RunParams, encode(request))
-        recipe = None if session.dirty or session.container is not None else session.recipe_path
         if file is None:
-            return [] if recipe is None else ["rknntui", "run", recipe, *words]
+            return command_with("run", session, request)
+        recipe = None if session.dirty or session.container is not None else session.recipe_path
         build = ["--build", recipe] if recipe is not None else []
         return ["rknntui", "run", file, *build, *words]
 

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine import load_recipe
 from engine.base.events import NullReporter
 from engine.container import read_container
 from engine.services.board import about
 from engine.services.build import simulate
+from engine.wire.flags import recipe_words
 from tests.devices.end_to_end.conftest import LOADS, NO_MEMORY, Stand
 from tests.devices.verbs import started, told
 from tests.safety import PATIENCE
@@ -77,8 +79,14 @@ def test_run(stand: Stand, digit: np.ndarray, digit_file: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("stand", ["rk3588", "rk1808"], indirect=True)
-def test_a_recipe_is_built_and_runs(stand: Stand, digit: np.ndarray, digit_file: Path) -> None:
-    found = told("run", str(stand.recipe), "--device", stand.device, "--input", str(digit_file))
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_recipe_is_built_and_runs(
+    stand: Stand, digit: np.ndarray, digit_file: Path, saved: bool
+) -> None:
+    """By its file, or by the model with the options that are in it."""
+    values = load_recipe(stand.recipe).to_values()
+    target = [str(stand.recipe)] if saved else [str(values["model"]), *recipe_words(values)]
+    found = told("run", *target, "--device", stand.device, "--input", str(digit_file))
     expected = stand.expected(digit)
     assert [output["name"] for output in found["outputs"]] == list(expected)
     (values,) = expected.values()
