@@ -395,9 +395,7 @@ class ChipEstimate(OnChip):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What the vendor's compiler is known to fail at, and the layers that are not on the NPU
-        (refused ones first); of the layers that are in this answer.
-        """
+        """What the vendor's compiler fails at; then the layers off the NPU, refused ones first."""
         known = [Finding("compiler", "warning", self.chip, text) for text in self.warnings]
         rows = sorted(self.layers, key=lambda row: row.target != "none")
         return (*known, *(row.finding for row in rows if row.reason and row.target != "NPU"))
@@ -416,6 +414,10 @@ class Estimates:
     seconds: float
     findings: tuple[Finding, ...] = ()
     fps_asked: float = 0.0
+
+    def of(self, chip: str) -> ChipEstimate | None:
+        """That of a chip; None where it is not among them."""
+        return next((row for row in self.chips if row.chip == chip), None)
 
 
 @record(kw_only=True)

@@ -364,8 +364,7 @@ _STEPS: dict[str, Callable[[Session], Step]] = {
 
 def estimate_of(session: Session) -> ChipEstimate | None:
     """The estimate for the target's chip; None before there is one."""
-    chips = () if session.estimates is None else session.estimates.chips
-    return next((row for row in chips if row.chip == session.chip.lower()), None)
+    return None if session.estimates is None else session.estimates.of(session.chip.lower())
 
 
 def placement(session: Session) -> tuple[Finding, ...]:

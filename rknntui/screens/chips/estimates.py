@@ -77,12 +77,13 @@ class Answers:
         self.asking = False
         self.goal: float | None = None
 
-    def overview(self, scenario: WhatIf = AS_IS) -> Estimates | None:
-        """All chips, without their layers; None before the answer, and where it failed."""
+    def overview(self, scenario: WhatIf = AS_IS) -> Estimates:
+        """All chips, without their layers; of those that are not known yet there is none."""
         found: Estimates | None = self._answer("chips", scenario)
         if scenario == AS_IS and not self._known:  # until then what the background asked
             found = self._chips.session.estimates
-        return judged(found, self.goal) if found is not None and self.goal else found
+        found = found or Estimates("", (), 0.0)
+        return judged(found, self.goal) if self.goal else found
 
     def estimate(self, chip: str) -> ChipEstimate | None:
         """A chip as it is varied, with its layers and its memory over time."""
@@ -194,11 +195,8 @@ class Answers:
             advice = AdviceParams(**self.model, chip=looked_at, dtype=scenario.dtype)
             yield ("advice", scenario.dtype, looked_at), COST_ADVICE, advice
         if view == "Chips" and self.goal is not None:  # what chips need that may miss it
-            found, first = self.overview(scenario), self._chips.compared
-            rows = (
-                [row.chip for row in found.chips if row.reaches in ("maybe", "no")] if found else []
-            )
-            for chip in sorted(rows, key=lambda chip: chip not in first):
+            first = self._chips.compared
+            for chip in sorted(self._chips.missing, key=lambda chip: chip not in first):
                 ways = WaysParams(**self.asked(chip, layers=False, fps=self.goal))
                 yield ("ways", scenario, self.goal, chip), COST_WAYS, ways
 

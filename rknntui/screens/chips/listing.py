@@ -20,7 +20,7 @@ from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import bar
 
 if TYPE_CHECKING:
-    from engine.wire.cost import ChipEstimate, Estimates
+    from engine.wire.cost import ChipEstimate
     from engine.wire.table import Meaning
     from rknntui.screens.chips.workspace import Chips
     from rknntui.widgets.strips import Line
@@ -64,12 +64,10 @@ class ChipsPane(WithJob):
         goal = chips.answers.goal
         self.view.set_title(f"Chips (estimated{f', goal {goal:g} FPS' if goal else ''})")
         self.table.declared = _AS_IS if goal is None else _WITH_GOAL
-        rows = _by_chip(chips.overview)
-        before = _by_chip(chips.answers.overview() if chips.varied else None)
-        states = chips.targets.states
+        now, before, states = chips.overview, chips.before, chips.targets.states
         self.table.set_records(
             [
-                self._record(chips, name, rows.get(name), before.get(name), states.get(name))
+                self._record(chips, name, now.of(name), before.of(name), states.get(name))
                 for name in chips.targets.facts
             ],
             keep="chip",
@@ -112,11 +110,7 @@ class ChipsPane(WithJob):
 
     def notes(self, chips: Chips, width: int) -> list[Line]:
         """All that is known of the chip under the cursor."""
-        return words.of_chip(chips, self.chip, width)
-
-
-def _by_chip(found: Estimates | None) -> dict[str, ChipEstimate]:
-    return {} if found is None else {row.chip: row for row in found.chips}
+        return words.of_chip(chips, self.chip, width) if self.chip else []
 
 
 # The layers of several chips.

@@ -47,22 +47,22 @@ def top_facts(chips: Chips) -> tuple[Fact, ...]:
     if answers.error:
         return (Fact(f"✗ {sanitize(answers.error, 300)}"),)
     parts: list[Fact] = []
-    if (chip := chips.row(found)) is not None:
+    if (chip := found.of(chips.chip)) is not None:
         steps = chips.other_view("next_chip") == ""
         another = f" ({key_text('chips.next-chip')} the next)" if steps else ""
         parts.append(Fact(f"{chip.chip}{another}", (chip.chip,)))
-        parts += _figures(chip, chips.row(answers.overview()) if chips.varied else None)
+        parts += _figures(chip, chips.before.of(chip.chip))
     if words := scenario_words(chips.scenario):
         reset = f"what if {words} ({key_text('chips.reset')} resets)"
         parts.append(Fact(reset, (f"what if {words}",)))
-    if answers.goal is not None and found is not None:
-        count, every = len(found.chips) - len(chips.missing), len(found.chips)
-        parts.append(Fact(f"{count} of {every} chips reach {answers.goal:g} FPS", (), 1))
+    if answers.goal is not None and found.chips:
+        count = f"{len(found.chips) - len(chips.missing)} of {len(found.chips)} chips"
+        parts.append(Fact(f"{count} reach {answers.goal:g} FPS", (), 1))
     if marked := len(chips.targets.marked):
         parts.append(Fact(f"{marked} marked", (), 2))
     failed = ", ".join(name for name, row in chips.session.compilations.items() if row.problem)
     parts += [Fact(f"✗ failed: {failed}")] if failed else []
-    if answers.asking or found is None or len(found.chips) < len(chips.targets.facts):
+    if answers.asking or len(found.chips) < len(chips.targets.facts):
         parts.append(Fact("estimating …", rank=1))
     else:
         parts.append(Fact(f"{len(found.chips)} chips in {DURATION.text(found.seconds)}", rank=3))
@@ -84,11 +84,10 @@ def _figures(chip: ChipEstimate, before: ChipEstimate | None) -> list[Fact]:
 
 def of_chip(chips: Chips, name: str, width: int) -> list[Line]:
     """All that is known of a chip, what needs a deed first."""
-    found = chips.overview
-    row = next((row for row in (found.chips if found else ()) if row.chip == name), None)
+    row, goal = chips.overview.of(name), chips.answers.goal
     lines: list[Line] = []
-    if row is not None and row.reaches and found is not None:
-        lines += goal_lines(row, found.fps_asked, chips.answers.ways(name), width)
+    if row is not None and row.reaches and goal is not None:
+        lines += goal_lines(row, goal, chips.answers.ways(name), width)
     made = compile_lines(chips, name, width)
     parts = [made, chip_lines(row, width)]
     if name not in chips.session.compilations and made[:1] and made[0][0][1] != "bad":
@@ -190,7 +189,7 @@ def compile_lines(chips: Chips, name: str, width: int) -> list[Line]:
     """What was compiled for a chip, why nothing, or what it needs to be."""
     targets, toolkits = chips.targets, chips.toolkits
     job, made = targets.job, chips.session.compilations.get(name)
-    if (job is not None and job.running) or not name:
+    if job is not None and job.running:
         return []
     if toolkits.error is not None:
         return error_lines(toolkits.error, width)

@@ -12,7 +12,7 @@ from engine import UsageError, input_sizes
 from engine.wire.build import EXPORT, Exported
 from engine.wire.codegen import CODEGEN, CodegenParams, Generated
 from engine.wire.compile import COMPILE
-from engine.wire.cost import COST_CALIBRATE, CalibrateParams
+from engine.wire.cost import COST_CALIBRATE, CalibrateParams, Estimates
 from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
 from engine.wire.formats import FACTOR, MILLISECONDS
 from engine.wire.goal import Goal
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from engine import Finding
     from engine.wire.compile import Compiled
-    from engine.wire.cost import Calibrated, ChipEstimate, Estimates, WhatIf
+    from engine.wire.cost import Calibrated, ChipEstimate, WhatIf
     from rknntui.links import Link
     from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged
 
@@ -119,9 +119,14 @@ class Chips(TableWorkspace):
         return self.scenario != AS_IS
 
     @property
-    def overview(self) -> Estimates | None:
+    def overview(self) -> Estimates:
         """All chips, with what is varied."""
         return self.answers.overview(self.scenario)
+
+    @property
+    def before(self) -> Estimates:
+        """All chips with the recipe as it is; none where nothing is varied."""
+        return self.answers.overview() if self.varied else Estimates("", (), 0.0)
 
     @property
     def estimate(self) -> ChipEstimate | None:
@@ -148,8 +153,7 @@ class Chips(TableWorkspace):
     @property
     def missing(self) -> list[str]:
         """The chips that may not reach the goal, as they are sorted."""
-        rows = self.overview.chips if self.overview is not None else ()
-        lost = {row.chip for row in rows if row.reaches in ("no", "maybe")}
+        lost = {row.chip for row in self.overview.chips if row.reaches in ("no", "maybe")}
         return [name for name in self.names if name in lost]
 
     @property
@@ -235,11 +239,6 @@ class Chips(TableWorkspace):
     def _tell(self) -> None:
         self.query_one(FactsLine).show(*words.top_facts(self))
         self.screen.refresh_bindings()
-
-    def row(self, overview: Estimates | None) -> ChipEstimate | None:
-        """The figures of the chip that is looked at."""
-        rows = overview.chips if overview is not None else ()
-        return next((row for row in rows if row.chip == self.chip), None)
 
     # -- views -----------------------------------------------------------------------------------
 
