@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine import EngineError
 from engine.wire.names import VENDOR_KINDS
@@ -101,12 +101,6 @@ class Background:
 
     # -- the questions -----------------------------------------------------------------------------
 
-    @property
-    def _target(self) -> dict[str, Any]:
-        """The open model, as a request has it."""
-        container = self._session.container
-        return {"path": container} if container else {"recipe": dict(self._session.recipe)}
-
     async def _builds(self) -> None:
         from engine import build_rows, list_jobs
 
@@ -139,7 +133,7 @@ class Background:
         session, rows, seconds = self._session, list[ChipEstimate](), 0.0
         own = session.chip.lower()
         for name in sorted((chip.name for chip in chips()), key=lambda name: name != own):
-            params = EstimateParams(**self._target, chips=(name,), layers=name == own)
+            params = EstimateParams(**session.request, chips=(name,), layers=name == own)
             answer = await self._bridge.call(COST_ESTIMATE, params)
             if name == own:
                 session.layers.fill("estimated", layer_rows(answer.chips[0]))

@@ -155,6 +155,13 @@ class Session:
         return self.path if self.model is not None and self.model.kind in BUILT else None
 
     @property
+    def request(self) -> dict[str, Any]:
+        """What is open, as a request has it; empty where nothing is."""
+        if self.container is not None:
+            return {"path": self.container}
+        return {"recipe": dict(self.recipe)} if self.recipe.get("model") else {}
+
+    @property
     def vendor(self) -> bool:
         """Whether the open file is the vendor's, which can be looked at only."""
         return self.model is not None and self.model.kind in VENDOR_KINDS

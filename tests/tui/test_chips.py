@@ -122,7 +122,7 @@ async def test_which_chips_do_25_frames_a_second_and_what_the_others_need(
         await until(pilot, lambda: "Frames a second to reach" in screen_text(app), "the goal")
         await pilot.press("enter")
         await until(pilot, lambda: "15 of 15 chips reach 25 FPS" in screen_text(app), "all do")
-        assert workspace.disabled_reason("next_problem") == "every chip reaches the goal."
+        assert workspace.disabled_reason("step_miss") == "every chip reaches the goal."
         await pilot.press("f", *"250", "enter")
         await until(pilot, lambda: "goal 250 FPS" in screen_text(app), "another goal")
         await pilot.press("n")

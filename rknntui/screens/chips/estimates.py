@@ -122,17 +122,13 @@ class Answers:
 
     # -- asking ----------------------------------------------------------------------------------
 
-    @property
-    def model(self) -> dict[str, Any]:
-        """The open model, as a request has it; empty where there is none."""
-        session = self._chips.session
-        if session.container is not None:
-            return {"path": session.container}
-        return {"recipe": dict(session.recipe)} if session.recipe.get("model") else {}
-
     def asked(self, *chips: str, **more: Any) -> dict[str, Any]:
         """The request of an estimate as it is varied, of these chips or all."""
-        return {**self.model, **vars(replace(self._chips.scenario, chips=chips)), **more}
+        return {
+            **self._chips.session.request,
+            **vars(replace(self._chips.scenario, chips=chips)),
+            **more,
+        }
 
     def forget(self) -> None:
         """Ask everything again."""
@@ -141,7 +137,7 @@ class Answers:
 
     def update(self, *, rest: bool = False) -> None:
         """Ask for what is missing; ``rest`` waits first for further changes."""
-        about = self.model
+        about = self._chips.session.request
         if about != self._about:
             self._about = about
             self._known.clear()
@@ -186,13 +182,15 @@ class Answers:
         """What the view shows, the most important first."""
         view, scenario, looked_at = self._chips.view, self._chips.scenario, self._chips.chip
         for one in dict.fromkeys((AS_IS, scenario)):
-            whole = EstimateParams(**self.model, **vars(one), layers=False)
+            whole = EstimateParams(**self._chips.session.request, **vars(one), layers=False)
             yield ("chips", one), COST_ESTIMATE, whole
         for chip in self._chips.compared if view == "Compare" else (looked_at,):
             params = EstimateParams(**self.asked(chip, spans=True))
             yield ("layers", scenario, chip), COST_ESTIMATE, params
         if view == "Advice":
-            advice = AdviceParams(**self.model, chip=looked_at, dtype=scenario.dtype)
+            advice = AdviceParams(
+                **self._chips.session.request, chip=looked_at, dtype=scenario.dtype
+            )
             yield ("advice", scenario.dtype, looked_at), COST_ADVICE, advice
         if view == "Chips" and self.goal is not None:  # what chips need that may miss it
             first = self._chips.compared

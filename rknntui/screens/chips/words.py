@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 def top_facts(chips: Chips) -> tuple[Fact, ...]:
     """The chip that is looked at, what is varied, and the goal."""
     answers, found = chips.answers, chips.overview
-    if not answers.model:
+    if not chips.session.request:
         return (Fact("no model is open"),)
     if answers.error:
         return (Fact(f"✗ {sanitize(answers.error, 300)}"),)
     parts: list[Fact] = []
     if (chip := found.of(chips.chip)) is not None:
-        steps = chips.other_view("next_chip") == ""
+        steps = chips.other_view("step_chip") == ""
         another = f" ({key_text('chips.next-chip')} the next)" if steps else ""
         parts.append(Fact(f"{chip.chip}{another}", (chip.chip,)))
         parts += _figures(chip, chips.before.of(chip.chip))
@@ -254,7 +254,7 @@ _NO_MODEL = "no model is open ({app.open} opens one)."
 
 
 def _no_model(chips: Chips) -> str:
-    return "" if chips.answers.model else _NO_MODEL
+    return "" if chips.session.request else _NO_MODEL
 
 
 def _no_miss(chips: Chips) -> str:
@@ -305,10 +305,9 @@ def _no_run(chips: Chips) -> str:
 
 _REASONS: dict[str, Callable[[Chips], str]] = {
     **dict.fromkeys(("estimate", "goal", "report", "calibrate"), _no_model),
-    **dict.fromkeys(("next_problem", "problem_before"), _no_miss),
     **dict.fromkeys(("remove", "use"), _no_toolkit_here),
     "node": lambda chips: "" if chips.views.layer_id else "no layer is under the cursor.",
-    "reset": _no_reset, "board": _no_board, "edit": _no_edit, "run": _no_run,
+    "step_miss": _no_miss, "reset": _no_reset, "board": _no_board, "edit": _no_edit, "run": _no_run,
 }  # fmt: skip
 
 

@@ -161,7 +161,7 @@ class Chips(TableWorkspace):
         """What stands where a view has no rows; keys as in help texts."""
         if self.view == "Toolkits":
             return NO_TOOLKIT
-        if not self.answers.model:
+        if not self.session.request:
             return _NONE
         if self.answers.error:
             return self.answers.error
@@ -317,21 +317,13 @@ class Chips(TableWorkspace):
         """Show the layers of the marked chips side by side."""
         self.views.bar.choose("Compare")
 
-    def action_next_chip(self) -> None:
-        """Look at the next chip."""
-        self._step(self.names, 1)
+    def action_step_chip(self, by: int) -> None:
+        """Look at the next chip, or the one before."""
+        self._step(self.names, by)
 
-    def action_chip_before(self) -> None:
-        """Look at the chip before."""
-        self._step(self.names, -1)
-
-    def action_next_problem(self) -> None:
-        """Look at the next chip that may miss the goal."""
-        self._step(self.missing, 1)
-
-    def action_problem_before(self) -> None:
-        """Look at the chip before that may miss the goal."""
-        self._step(self.missing, -1)
+    def action_step_miss(self, by: int) -> None:
+        """Look at the next chip that may miss the goal, or the one before."""
+        self._step(self.missing, by)
 
     def _step(self, among: Sequence[str], by: int) -> None:
         """Go on among some of the chips, which need not have the one that is looked at."""
@@ -404,7 +396,7 @@ class Chips(TableWorkspace):
             self.notify(text, title="Calibrated", markup=False)
             self.action_estimate()
 
-        self.ask(COST_CALIBRATE, CalibrateParams(**self.answers.model), done)
+        self.ask(COST_CALIBRATE, CalibrateParams(**self.session.request), done)
 
     # -- making ----------------------------------------------------------------------------------
 
