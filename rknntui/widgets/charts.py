@@ -20,9 +20,7 @@ from rknntui.widgets.strips import Line, Painted, fit
 class Chart(Painted):
     """A chart that is drawn once for each size, of what it was last given to show."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self._drawn: tuple[Size, list[Line]] | None = None
+    _drawn: tuple[Size, list[Line]] | None = None
 
     def redraw(self) -> None:
         """What it shows has changed."""
@@ -79,9 +77,7 @@ class CurveChart(Chart):
     CurveChart { height: 1fr; min-height: 4; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self._shown: tuple[Sequence[Series], int | None, str] = ((), None, "")
+    _shown: tuple[Sequence[Series], int | None, str] = ((), None, "")
 
     def show(self, series: Sequence[Series], marked: int | None = None, said: str = "") -> None:
         """Draw series of one length; ``said`` stands there where there is none.
@@ -174,9 +170,7 @@ class HistogramChart(Chart):
     HistogramChart { height: 1fr; min-height: 4; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self._shown: tuple[Sequence[Histogram], tuple[float, float] | None, str] = ((), None, "")
+    _shown: tuple[Sequence[Histogram], tuple[float, float] | None, str] = ((), None, "")
 
     def show(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -29,25 +29,10 @@ class LayerTable(RecordTable):
 
     Args:
         view: the columns.
-        id: the widget's id.
-        what: what it lists, one word for file names.
-        empty: what is shown where there is no layer.
+        id, what, empty: as of a table of records.
     """
 
-    def __init__(
-        self,
-        view: Table,
-        *,
-        id: str,  # noqa: A002 - Textual's own name
-        what: str,
-        empty: str = "",
-    ) -> None:
-        super().__init__(view, id=id, what=what, empty=empty)
-        self._layers: list[LayerFigures] = []
-
-    def use(self, view: Table) -> None:
-        """Have other columns; the layers are to be shown again."""
-        self.declared = view
+    _layers: Sequence[LayerFigures] = ()
 
     def show_layers(
         self,
@@ -63,19 +48,19 @@ class LayerTable(RecordTable):
             more: values that only the owner knows, of columns or beside them.
             keep: the key whose value finds the record that the cursor stays on.
         """
-        self._layers = list(layers)
+        self._layers = tuple(layers)
         times = [layer.milliseconds for layer in self._layers]
         known = [time for time in times if time]
         whole, longest = sum(known), max(known, default=0.0)
         records = []
         for layer, time in zip(self._layers, times, strict=True):
-            timed = longest > 0 and time is not None
+            timed = time is not None and longest > 0
             further: dict[str, Any] = {
                 "id": layer.id,
                 "tensor": layer.first("tensor"),
                 "aliases": layer.aliases,
-                "share": time / whole if timed and time is not None else None,
-                "bar": bar(time / longest, BAR) if timed and time is not None else "",
+                "share": (time or 0.0) / whole if timed else None,
+                "bar": bar((time or 0.0) / longest, BAR) if timed else "",
             }
             records.append(self.declared.record(layer, **further, **more(layer)))
         self.set_records(records, keep=keep)
@@ -115,13 +100,7 @@ class KnownLayersView(LayerView):
         id: the widget's id; that of the table has ``-table`` behind it.
     """
 
-    def __init__(
-        self,
-        known: KnownLayers,
-        view: Table,
-        *,
-        id: str,  # noqa: A002 - Textual's own name
-    ) -> None:
+    def __init__(self, known: KnownLayers, view: Table, *, id: str) -> None:  # noqa: A002
         super().__init__("Layers", LayerTable(view, id=f"{id}-table", what="layers"), id=id)
         self._known = known
         self._at = ""

@@ -44,10 +44,8 @@ class Thumbnail(Widget):
     Thumbnail { width: 1fr; height: 1fr; content-align: center middle; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self.rows: tuple[str, ...] = ()
-        self._said = ""
+    rows: tuple[str, ...] = ()
+    _said = ""
 
     @property
     def room(self) -> tuple[int, int]:

@@ -111,11 +111,12 @@ class LayerDetail(Vertical):
     }
     """
 
+    _row: LayerFigures | None = None
+    _record: Mapping[str, Any] | None = None
+    _rest: Timer | None = None
+
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self._row: LayerFigures | None = None
-        self._record: Mapping[str, Any] | None = None
-        self._rest: Timer | None = None
         self._known: dict[str, LayerSpread | str] = {}
 
     def compose(self) -> ComposeResult:

@@ -53,9 +53,7 @@ class LiveEffect:
         self._timer: Timer | None = None
         self._known: dict[str, Effect] = {}
         self._wanted = ""
-        self._job = ""
-        self._job_key = ""
-        self._params: EffectParams | None = None
+        self._asked: dict[str, tuple[str, EffectParams]] = {}  # by the job, of which one runs
         self.error = ""
 
     @property
@@ -103,7 +101,6 @@ class LiveEffect:
 
             pairs = {name: (low, high) for name, (low, high) in ranges.items()}
             params = EffectParams(recipe=built, layers=layers, ranges=pairs, rounding=False)
-            self._params = params
             ask = self._workspace.set_timer
             self._timer = ask(_REST_SECONDS, lambda: self._start(key, params))
 
@@ -113,12 +110,12 @@ class LiveEffect:
         if key != self._wanted:
             return
         bridge = self._workspace.bridge
-        if self._job:
-            bridge.discard(self._job)
+        for job in self._asked:
+            bridge.discard(job)
 
         async def submit() -> None:
             view = await bridge.submit(EFFECT, params, "hybrid effect", quiet=True)
-            self._job, self._job_key = view.id, key
+            self._asked = {view.id: (key, params)}
 
         self._workspace.workbench.do(submit())
 
@@ -126,18 +123,16 @@ class LiveEffect:
         """A job of the session ended; take it where it is ours."""
         from engine.wire.hybrid import Effect
 
-        if message.job != self._job:
+        if message.job not in self._asked:
             return
-        self._job = ""
+        key, params = self._asked.pop(message.job)
         if isinstance(message.result, Effect):
-            self._known[self._job_key] = message.result
+            self._known[key] = message.result
             for old in list(self._known)[:-_KEPT]:
                 del self._known[old]
-            if self._job_key == self._wanted and self._params and not self._params.rounding:
-                # what takes several runs comes behind what is seen at once
-                self._params = replace(self._params, rounding=True)
-                self._start(self._job_key, self._params)
-        elif self._job_key == self._wanted and self.now is None:  # figures that are seen stay
+            if not params.rounding:  # what takes several runs comes behind what is seen at once
+                self._start(key, replace(params, rounding=True))
+        elif key == self._wanted and self.now is None:  # figures that are seen stay
             error = message.error or {}
             said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
             self.error = sanitize(said.strip(), 300)

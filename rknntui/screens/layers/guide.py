@@ -78,11 +78,9 @@ class GuidePane(Vertical):
     """
     SCOPED_CSS = False  # side by side where the screen has room for both
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self.steps: list[Step] = []
-        self.following: NextStep | None = None
-        self._job: JobView | None = None
+    steps: tuple[Step, ...] = ()
+    following: NextStep | None = None
+    _job: JobView | None = None
 
     def compose(self) -> ComposeResult:
         yield Static("", id="guide-next", markup=False)
@@ -119,13 +117,13 @@ class GuidePane(Vertical):
 
     def restart(self) -> None:
         """Forget the steps: they are of another model."""
-        self.steps, self.following = [], None
+        self.steps, self.following = (), None
         self.draw()
 
     def take(self, answer: Answer) -> None:
         """Add what the job ``guide`` did, and what it would do next."""
         if answer.step is not None:
-            self.steps.append(answer.step)
+            self.steps = (*self.steps, answer.step)
         self.following = answer.next
         self.draw()
         self.table.cursor = self.table.row_count - 1

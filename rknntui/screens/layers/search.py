@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from textual import getters, on
@@ -88,13 +89,11 @@ class SearchPane(Vertical):
     }
     """
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id)
-        self._job: JobView | None = None
-        self._result: SearchResult | None = None
-        self._points: list[CurvePoint] = []
-        self.asked = FIRST
-        self.found: SearchResult | None = None
+    asked = FIRST
+    found: SearchResult | None = None
+    _job: JobView | None = None
+    _result: SearchResult | None = None
+    _points: Sequence[CurvePoint] = ()
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="search-facts")
@@ -143,12 +142,12 @@ class SearchPane(Vertical):
         marked = self.table.row
         names = list(self._points[0].outputs) if self._points else []
         series = []
-        for index, name in enumerate(names[: len(_STYLES)]):
-            values = [sqnr_rank(point.outputs.get(name)) for point in self._points]
-            here = values[marked] if marked is not None and marked < len(values) else values[-1]
+        for name, style in zip(names, _STYLES, strict=False):
+            values = tuple(sqnr_rank(point.outputs.get(name)) for point in self._points)
+            here = values[-1 if marked is None else marked]
             title = f"{name}  {sqnr_text(values[0], unit=False)} → {sqnr_text(here)}"
-            gain = f"{_gained(values[0], here)}simulated"
-            series.append(Series(f"{title} ({gain})", tuple(values), _STYLES[index]))
+            title += f" ({_gained(values[0], here)}simulated)"
+            series.append(Series(title, values, style))
         self.query_one(CurveChart).show(series, marked)
 
     def _outcome(self, job: JobView) -> str:

@@ -51,15 +51,23 @@ _SIGNS = {"warn": "! ", "bad": "✗ "}
 _BAR = 6
 
 
+Note = tuple[str, str]
+"""A text and the name of its style."""
+
+
 class NodeLayers:
     """The layers that the nodes of a graph belong to.
 
     Args:
         known: the layers of the session.
+
+    Attributes:
+        asked: layer -> dtype that the recipe asks for.
     """
 
     def __init__(self, known: KnownLayers) -> None:
         self._known = known
+        self.asked: Mapping[str, str] = {}
         self._nodes: Sequence[NodeRow] = ()
         self._of: list[LayerFigures | None] | None = None
         self._longest = 0.0
@@ -101,13 +109,13 @@ class NodeLayers:
         labels = {row.label for row in self._known.rows if row.measured is not None}
         return SHOWN[shown].format(", ".join(sorted(labels)) or "estimated")
 
-    def note(self, shown: str, node: int, asked: Mapping[str, str]) -> Note:
+    def note(self, shown: str, node: int) -> Note:
         """What stands at the end of a node's line, and its style; ● is what the recipe asks for."""
         layer = self.of(node)
         if layer is None:
             return (self._nodes[node][4] if shown == "dtype" else "·"), "dim"
-        if layer.id in asked and shown == "dtype":
-            return f"● {asked[layer.id]}", "accent"
+        if layer.id in self.asked and shown == "dtype":
+            return f"● {self.asked[layer.id]}", "accent"
         if shown == "time":
             time = layer.milliseconds
             share = time / self._longest if time and self._longest else 0.0
@@ -121,18 +129,15 @@ class NodeLayers:
         sign = "" if text.startswith("!") else _SIGNS.get(style, "")
         return f"{sign}{text}{unit}", style
 
-
-Note = tuple[str, str]
-"""A text and the name of its style."""
-
-
-def layer_words(row: LayerFigures, count: int, asked: Mapping[str, str]) -> list[str]:
-    """What is known of a layer, each figure with what it is."""
-    dtype = row.first("dtype") or ""
-    if row.id in asked:
-        dtype = f"● {asked[row.id]} asked" + (f", built {dtype}" if dtype else "")
-    figures = (f"layer {row.number} of {count}", dtype, *layer_figures(row))
-    return [figure for figure in figures if figure]
+    def words(self, node: int) -> list[str]:
+        """What is known of the layer of a node, each figure with what it is."""
+        if (row := self.of(node)) is None:
+            return []
+        dtype = row.first("dtype") or ""
+        if row.id in self.asked:
+            dtype = f"● {self.asked[row.id]} asked" + (f", built {dtype}" if dtype else "")
+        place = f"layer {row.number} of {len(self._known.rows)}"
+        return [figure for figure in (place, dtype, *layer_figures(row)) if figure]
 
 
 # The drawing.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from textual import getters, on
@@ -14,7 +15,7 @@ from rknntui.keys.actions import key_text
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.model.panes import NODES, DetailPane, SourceLoad, node_rows
-from rknntui.screens.model.walk import SHOWN, Neighbours, NodeLayers, graph_of, layer_words
+from rknntui.screens.model.walk import SHOWN, Neighbours, NodeLayers, graph_of
 from rknntui.session.promotion import LayerEdits
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.graph_tree import GraphTree
@@ -86,7 +87,6 @@ class ModelWorkspace(Workspace):
         self._origin = 0
         self._timer: Timer | None = None
         self._wanted: tuple[str, ...] = ()
-        self._asked: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -217,9 +217,10 @@ class ModelWorkspace(Workspace):
         at = self.node_layers.node_of(wanted[0]) if at < 0 else at
         if at < 0:
             self.notify("This node is not in the graph that is shown.", severity="warning")
+            self.remove_class("-walk")
         else:
             self.graph.go_to(at)
-        if at >= 0 and self.has_class("-walk"):
+        if self.has_class("-walk"):
             self._draw_neighbours()
             self.neighbours.focus()
         else:
@@ -236,22 +237,20 @@ class ModelWorkspace(Workspace):
                 self.graph.go_to(at)
 
     def _draw_notes(self) -> None:
-        shown, layers, self._asked = self.figures, self.node_layers, self.edits.layers
-        self.graph.head_note = layers.head(shown)
-        known = shown != "shape"
-        self.graph.note = (lambda node: layers.note(shown, node, self._asked)) if known else None
+        layers, self.node_layers.asked = self.node_layers, self.edits.layers
+        self.graph.head_note = layers.head(self.figures)
+        known = self.figures != "shape"
+        self.graph.note = partial(layers.note, self.figures) if known else None
         self.graph.refresh()
         self._draw_neighbours()
 
     def _draw_neighbours(self) -> None:
-        node, layer = self.graph.node, self.node_layers.of(self.graph.node)
+        node = self.graph.node
         self.set_class(node >= 0, "-node")
         if node < 0:
             self.neighbours.clear()
         elif self.has_class("-walk") or not self.screen.has_class("-narrow"):
-            count = len(self.session.layers.rows)
-            said = layer_words(layer, count, self._asked) if layer is not None else []
-            self.neighbours.show(self.graph, node, said)
+            self.neighbours.show(self.graph, node, self.node_layers.words(node))
 
     def action_figures(self) -> None:
         """Show something else at the end of each node's line."""
@@ -265,8 +264,7 @@ class ModelWorkspace(Workspace):
             self.graph.action_toggle_group()
             return
         layer = self.linked_layer("promote")
-        why = self.disabled_reason("promote") or self.edits.lift(layer)
-        if not self.not_now(why):
+        if not self.not_now(self.disabled_reason("promote") or self.edits.lift(layer)):
             dtype = self.edits.layers.get(layer, "its own dtype again")
             undo = f"{key_text('app.undo')} undoes it."
             self.notify(f"{sanitize(layer, 80)} → {dtype}. {undo}", markup=False)
@@ -414,10 +412,10 @@ class ModelWorkspace(Workspace):
     def _typed(self, event: SearchLine.Typed) -> None:
         if event.text:
             self._found = self.graph.matches(event.text)
-            if not event.done and self._found:
-                self.graph.go_to(self._found[0])
-            elif not self._found:
+            if not self._found:
                 self.notify("No match.", severity="warning", timeout=2)
+            elif not event.done:
+                self.graph.go_to(self._found[0])
         if event.done:
             self.session.layers.filter = event.text
             if not event.text:
