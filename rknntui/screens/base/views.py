@@ -233,6 +233,11 @@ class TableWorkspace(Workspace):
         if (view := self.table_view()) is not None:
             self.workbench.output.copy(tabbed(view.table.as_rows()))
 
+    def copy_text(self) -> str:
+        """The text that has the focus, else the record under the cursor."""
+        focused = self.screen.focused
+        return focused.text() if isinstance(focused, TextRows) else self.record_text()
+
     def record_text(self) -> str:
         """The record under the cursor of the table, with the labels."""
         view = self.table_view()

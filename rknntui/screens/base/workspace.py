@@ -22,7 +22,7 @@ from rknntui.workspaces import CLASSES
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
-    from engine import Finding
+    from engine import EngineError, Finding
     from engine.wire.method import Query, Task
     from rknntui.bridge import Bridge
     from rknntui.links import Link
@@ -200,7 +200,7 @@ class Workspace(Container):
         params: P,
         then: Callable[[R], None],
         *,
-        failed: Callable[[Exception], None] | None = None,
+        failed: Callable[[EngineError], None] | None = None,
     ) -> None:
         """Query the worker without waiting; a newer question of the method replaces this one.
 
@@ -225,7 +225,7 @@ class Workspace(Container):
         method: Query[P, R],
         params: P,
         then: Callable[[R], None],
-        failed: Callable[[Exception], None] | None,
+        failed: Callable[[EngineError], None] | None,
     ) -> None:
         from engine import EngineError, JobCancelledError
 

@@ -1,25 +1,29 @@
-"""The calibration samples of Recipe, their problems, and each as the network sees it."""
+"""The calibration samples of Recipe: chosen, listed with their problems, and previewed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from textual import getters
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from engine import sanitize, shape_text
+from engine import EngineError, sanitize, shape_text
 from engine.wire.dataset import (
     DATASET_CHECK,
     DATASET_LIST,
+    DATASET_MAKE,
     DATASET_PREVIEW,
     CheckParams,
     DatasetFacts,
     ListParams,
+    Made,
+    MakeParams,
     Preview,
     PreviewParams,
     Samples,
@@ -28,6 +32,9 @@ from engine.wire.project_tables import CHANNELS, SAMPLES
 from engine.wire.table import Record
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.base.workspace import Workspace
+from rknntui.screens.dialogs.dialogs import ask_user
+from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, start_folder
+from rknntui.screens.dialogs.request import Form
 from rknntui.session.state import DATASET_DEPENDS
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -44,6 +51,16 @@ CONTAINER = (
 )
 NO_MODEL = "No model is open.\n\n{app.open} opens one; then {recipe.edit} chooses the samples."
 _PREVIEW_SECONDS = 0.06
+MAKE_FORM = Form(
+    "Write a dataset.txt", (MakeParams,), {"force": "asked for where the file is there"}
+)
+
+
+def checked_folder(params: MakeParams) -> MakeParams:
+    """The same; ValueError where there is no folder."""
+    if not Path(params.folder).is_dir():
+        raise ValueError("This is not a folder.")
+    return params
 
 
 @dataclass(frozen=True)
@@ -98,10 +115,9 @@ class SampleList(RecordView):
         self.table.set_records([])
         self.table.set_empty(text)
 
-    def _failed(self, error: Exception) -> None:
-        what, remedy = getattr(error, "what", str(error)), getattr(error, "remedy", "")
+    def _failed(self, error: EngineError) -> None:
         another = f"{key_text('recipe.edit')} chooses another."
-        self._say(f"✗ {sanitize(what)}\n\n{sanitize(remedy)}\n\n{another}")
+        self._say(f"✗ {sanitize(error.what)}\n\n{sanitize(error.remedy)}\n\n{another}")
 
     def check(self) -> None:
         """Decode every file, as a build does."""
@@ -114,6 +130,48 @@ class SampleList(RecordView):
 
         params = CheckParams(recipe=dict(place.session.recipe), decode=True)
         place.ask(DATASET_CHECK, params, checked, failed=self._failed)
+
+    def pick(self) -> None:
+        """Choose a list or a folder; of a folder a list can be written."""
+        place = self._place
+
+        def picked(path: str) -> None:
+            place.session.set_value("dataset", path)
+            if Path(path).is_dir():
+                makes = f"{key_text('recipe.make')} writes a list of them, to edit and share."
+                text = f"Every build selects the same images of that folder. {makes}"
+                place.notify(text, markup=False)
+
+        recipe, title = place.session.recipe, "Choose a dataset.txt or a folder"
+        start = start_folder(recipe.get("dataset") or recipe.get("model"))
+        ask_user(self.app, PathPicker(title, start, folders=True, suffixes=(".txt",)), picked)
+
+    def make(self) -> None:
+        """Ask for the folder, the list and how many are chosen; then write it."""
+        place, recipe = self._place, self._place.session.recipe
+
+        def made(dataset: Made) -> None:
+            skipped = dataset.skipped
+            left = f"; skipped {len(skipped)}, the first: {skipped[0].why}" if skipped else ""
+            text = f"{dataset.path}: {dataset.samples} of {dataset.found} images{left}."
+            place.notify(text, title="Dataset written", markup=False)
+            place.session.set_value("dataset", dataset.path)
+            self.forget()  # it may be the list that is shown
+            self.read()
+
+        def write(params: MakeParams) -> None:
+            def start(force: bool) -> None:
+                place.ask(DATASET_MAKE, replace(params, force=force), made)
+
+            ask_overwrite(self.app, [params.out], start)
+
+        now = MakeParams(
+            start_folder(recipe.get("dataset")).removesuffix("/"),
+            str(Path.cwd() / "dataset.txt"),
+            cast("int", recipe.get("dataset_count", MakeParams.count)),
+            cast("int", recipe.get("dataset_seed", MakeParams.seed)),
+        )
+        MAKE_FORM.ask(self.app, now, then=write, check=checked_folder)
 
     def _listed(self, answer: Samples) -> None:
         self._entries = answer.entries
@@ -214,9 +272,8 @@ class SamplePreview(Vertical):
         )
         place.ask(DATASET_PREVIEW, params, self._show, failed=self._failed)
 
-    def _failed(self, error: Exception) -> None:
-        problem = f"{getattr(error, 'what', error)} {getattr(error, 'remedy', '')}"
-        self._tell(f"✗ {sanitize(problem)}", bad=True)
+    def _failed(self, error: EngineError) -> None:
+        self._tell(f"✗ {sanitize(f'{error.what} {error.remedy}')}", bad=True)
 
     def _show(self, seen: Preview) -> None:
         name = sanitize(Path(seen.file).name, 80)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import NORMALISATIONS, OPTIONS, Finding, chips_with, sanitize
-from engine.wire.requests import RECIPE_SAVE, Saved, SaveParams
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.lists import ChoiceDialog
-from rknntui.screens.dialogs.picker import ask_new_file
 from rknntui.session.target import generation_of
 from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap_line
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
     from engine import Option
     from engine.wire.dataset import DatasetFacts
-    from rknntui.screens.base.workspace import Workspace
     from rknntui.session.kept import Values
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
@@ -80,9 +77,7 @@ def help_lines(
         many = "problems" if elsewhere > 1 else "problem"
         there = f"{key_text('recipe.next-problem')} goes there"
         lines += wrapped(f"✗ {elsewhere} more {many} elsewhere: {there}", width, "warn")
-    if option.choices:
-        lines += _choice_lines(option, recipe, width)
-    return lines
+    return [*lines, *_choice_lines(option, recipe, width)]
 
 
 def _choice_lines(option: Option, recipe: Mapping[str, object], width: int) -> list[Line]:
@@ -157,6 +152,28 @@ def diff_lines(session: Session, width: int) -> list[Line]:
     if lines:
         return [[(f"Changes against {name}", "accent")], *lines]
     return [[(f"No changes against {name}.", "dim")]]
+
+
+# The dataset in a line.
+
+
+def facts_text(path: str, facts: DatasetFacts | None) -> tuple[Fact, ...]:
+    """One line: how much, which sizes, whether a build would stop, where."""
+    if not path:
+        return (Fact("no dataset"),)
+    where = Fact(sanitize(path, 300), (sanitize(path.rpartition("/")[2], 80),), 2)
+    if facts is None:
+        return (where,)
+    files = [f"{facts.files} files"] if facts.files != facts.samples else []
+    sizes = [f"{size} ×{count}" for size, count in facts.sizes[:3]]
+    more = [f"{len(facts.sizes) - 3} more sizes"] if len(facts.sizes) > 3 else []
+    bad = len(facts.problems)
+    return (
+        Fact(f"{facts.samples} samples"),
+        *(Fact(text, rank=1) for text in (*files, *sizes, *more)),
+        Fact(f"✗ {bad} problems" if bad else "✓ no problems"),
+        where,
+    )
 
 
 # The list of values of an option, with a line on each.
@@ -254,22 +271,3 @@ def turned(option: Option, value: object, step: int) -> object:
         if (low is None or new >= low) and (high is None or new <= high):
             return new
     return value
-
-
-# Writing the recipe's file.
-
-
-def save_recipe(workspace: Workspace) -> None:
-    """Ask where, and before a file is replaced."""
-    session = workspace.session
-
-    def save(path: str, force: bool) -> None:
-        def saved(answer: Saved) -> None:
-            session.recipe_saved(answer.path)
-            workspace.notify(f"Wrote {answer.path}.", markup=False)
-
-        workspace.ask(RECIPE_SAVE, SaveParams(session.recipe, path, force), saved)
-
-    model = Path(str(session.recipe.get("model") or "model"))
-    start = session.recipe_path or str(Path.cwd() / f"{model.stem}.yaml")
-    ask_new_file(workspace.app, "Save the recipe", Path(start), save)

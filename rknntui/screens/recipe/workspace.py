@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from textual import getters, on
 from textual.actions import SkipAction
@@ -10,24 +11,23 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from engine import OPTIONS, Finding, Option, did_you_mean, sanitize
-from engine.wire.requests import VALIDATE, OfRecipe
+from engine.wire.requests import RECIPE_SAVE, VALIDATE, OfRecipe, Saved, SaveParams
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoTo, GoToOption, Link
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.dialogs import ask_user
-from rknntui.screens.dialogs.picker import MODELS, PathPicker
+from rknntui.screens.dialogs.picker import MODELS, PathPicker, ask_new_file
 from rknntui.screens.recipe.data import SampleList, SamplePreview
 from rknntui.screens.recipe.form import PER_LAYER, OptionForm, as_typed
-from rknntui.screens.recipe.samples import facts_text, make_dataset, pick_dataset
 from rknntui.screens.recipe.words import (
     NORMALISING,
     ask_usual,
     choose,
     diff_lines,
+    facts_text,
     help_lines,
     issue_lines,
-    save_recipe,
 )
 from rknntui.session.kept import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
@@ -253,7 +253,7 @@ class Recipe(TableWorkspace):
         if self.not_now(self.disabled_reason("edit")):
             return
         if self.view == "Data" or (option is not None and option.name == "dataset"):
-            pick_dataset(self)
+            self.samples.pick()
         elif option is not None and option.kind == "path":
             name = option.name
             start = str(self.session.recipe.get(name) or "")
@@ -287,15 +287,21 @@ class Recipe(TableWorkspace):
 
     def action_save(self) -> None:
         """Ask where, and before a file is replaced."""
-        save_recipe(self)
+        session = self.session
 
-    def _written(self) -> None:
-        self.samples.forget()
-        self.samples.read()
+        def saved(answer: Saved) -> None:
+            session.recipe_saved(answer.path)
+            self.notify(f"Wrote {answer.path}.", markup=False)
+
+        def save(path: str, force: bool) -> None:
+            self.ask(RECIPE_SAVE, SaveParams(session.recipe, path, force), saved)
+
+        start = session.recipe_path or Path.cwd() / f"{session.stem}.yaml"
+        ask_new_file(self.app, "Save the recipe", Path(start), save)
 
     def action_make(self) -> None:
         """Choose the folder, then the list."""
-        make_dataset(self, self._written)
+        self.samples.make()
 
     def action_run(self) -> None:
         """Decode every file of the dataset, which a build would do too."""
@@ -404,7 +410,7 @@ class Recipe(TableWorkspace):
     def copy_text(self) -> str:
         option, sample = self.form.rows.option, self.samples.table.record
         if isinstance(self.screen.focused, TextRows):
-            return self.screen.focused.text()
+            return super().copy_text()
         if self.view == "Data":
             return "" if sample is None else " ".join(sample.files)
         return f"{option.name}: {as_typed(option, self.session.recipe)}" if option else ""

@@ -253,9 +253,6 @@ class Result(TableWorkspace):
             return words.reason(method, self.subject) if self.is_attached else ""
         return super().unavailable_reason(method)
 
-    def copy_text(self) -> str:
-        return self.record_text()
-
     def command_line(self) -> list[str]:
         labels = self._labels or self._scored[1]
         return self.subject.command_line(self.inputs_pane.files, labels)
