@@ -20,7 +20,7 @@ from engine.wire.devices import (
     Performance,
     PerfParams,
 )
-from engine.wire.flags import Flag, command_of
+from engine.wire.flags import Flag, command_of, words_of
 from engine.wire.formats import CELSIUS, CLOCK, DURATION, MILLISECONDS, RATE
 from engine.wire.monitor import (
     BOARD,
