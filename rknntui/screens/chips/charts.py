@@ -80,6 +80,10 @@ class ChartPane(Vertical):
         """The table below it."""
         return self.view.table
 
+    def notes(self, chips: Chips, width: int) -> list[Line]:
+        """How sure the figures are."""
+        return words.chip_lines(chips.estimate, width)
+
 
 class RooflineChart(ChipChart):
     """Both axes logarithmic; the chosen layer is marked, cells with several layers are larger."""
@@ -155,10 +159,6 @@ class RooflinePane(ChartPane):
     def _point(self) -> None:
         self.chart.chosen = self.view.table.figures
         self.chart.redraw()
-
-    def notes(self, chips: Chips, width: int) -> list[Line]:
-        """How sure the figures are."""
-        return words.chip_lines(chips.estimate, width)
 
 
 # Memory over time: tensors of the internal memory as blocks of characters.
@@ -310,10 +310,9 @@ class SpansPane(ChartPane):
 
     def notes(self, chips: Chips, width: int) -> list[Line]:
         """Totals, and the keys of the chart."""
-        found = chips.estimate
-        if found is None or found.memory is None:
-            return words.chip_lines(found, width)
-        memory = found.memory
+        memory = chips.estimate.memory if chips.estimate is not None else None
+        if memory is None:
+            return super().notes(chips, width)
         text = (
             f"internal {SIZE.text(memory.internal)} + weights {SIZE.text(memory.weight)}; "
             f"whole {SIZE.text(memory.total)}. ←→ another layer, p the peak."

@@ -50,6 +50,7 @@ from rknntui.screens.chips.toolkits import (
     check,
 )
 from rknntui.session.messages import ResultFound, TargetChanged
+from rknntui.session.target import generation_of
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import FactsLine
 
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engine import Finding
-    from engine.wire.compile import Compiled
     from engine.wire.cost import Calibrated, ChipEstimate, WhatIf
     from rknntui.links import Link
     from rknntui.session.messages import JobChanged, JobEnded, RecipeChanged
@@ -419,17 +419,14 @@ class Chips(TableWorkspace):
             ask_compile(self, self.targets, wanted, self.toolkits.rows or ())
 
     def _export(self) -> None:
-        form, made = self.views.exports.form, self.session.compilations
-        compiled = [row for row in made.values() if row.path]
-        last = self.views.exports.last
+        form, last = self.views.exports.form, self.views.exports.last
         match form.of_file:
             case "encrypt":
                 ask_encrypted(self, last or self.session.compiled or "")
             case "segments":
-                facts = self.targets.facts
-                old = {name for name, chip in facts.items() if chip.generation == 1}
-                first = [row.path for row in compiled if row.chip in old]
-                ask_segments(self, last or next(iter(first), ""), self.names)
+                made = self.session.compilations.values()
+                old = (row.path for row in made if row.path and generation_of(row.chip) == 1)
+                ask_segments(self, last or next(old, ""), self.names)
             case _:
                 ask_export(self, form)
 
@@ -480,11 +477,8 @@ class Chips(TableWorkspace):
     def listed_findings(self) -> Sequence[Finding]:
         if not self.is_attached:
             return ()
-        made: Compiled | Generated | None = None
-        if self.view == "Code":
-            made = self.views.code.result
-        elif self.view == "Chips":
-            made = self.session.compilations.get(self.chip)
+        compiled = self.session.compilations.get(self.chip)
+        made = {"Code": self.views.code.result, "Chips": compiled}.get(self.view)
         return () if made is None else made.findings
 
     def copy_text(self) -> str:
