@@ -137,6 +137,7 @@ from engine.reports.builds import results_of as results_of
 from engine.reports.builds import tried as tried
 from engine.reports.builds import value_text as value_text
 from engine.reports.comparing import compare_builds as compare_builds
+from engine.reports.compiled import compiled_facts as compiled_facts
 from engine.reports.estimates import CHIP_ORDERS as CHIP_ORDERS
 from engine.reports.estimates import COST_REPORTS as COST_REPORTS
 from engine.reports.estimates import CostReport as CostReport

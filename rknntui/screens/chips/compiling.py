@@ -8,15 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import known_chips, sanitize
-from engine.wire.build_tables import AGREEMENT, compared_cycles
+from engine import compiled_facts, known_chips, sanitize
 from engine.wire.compile import COMPILE, Compiled, CompileParams
-from engine.wire.formats import CHANGE, DURATION, PROGRESS, SIZE
-from engine.wire.table import since
+from engine.wire.formats import PROGRESS
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
 from rknntui.screens.dialogs.request import Form
-from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.findings import finding_lines, told, wrapped
 
 if TYPE_CHECKING:
     from engine import StageProgress
@@ -186,67 +184,6 @@ def compiled_lines(found: Compiled | None, width: int) -> list[Line]:
         lines += wrapped(with_keys(_HERE), width, "good") if _ACCEPTS in found.remedy else []
     # a warning stands on the first line: a low screen has few
     warnings = [finding for finding in found.findings if finding.severity != "info"]
-    lines += finding_lines(warnings, width, APPLIES)
-    if not found.problem:
-        lines += wrapped(f"compiled: {_totals(found)}", width, "")
-    for row in found.outputs:
-        lines += wrapped(_agreement(row), width, "")
+    lines += finding_lines(warnings, width, APPLIES) + told(compiled_facts(found), width, "")
     rest = [finding for finding in found.findings if finding.severity == "info"]
-    lines += finding_lines(rest, width, APPLIES)
-    if not found.problem:
-        lines += wrapped(_made(found), width, "dim")
-    for label, path in (("side file", found.side_file), ("log", found.log)):
-        lines += wrapped(f"{label}: {sanitize(path, 400)}", width, "dim") if path else []
-    return lines
-
-
-def _agreement(row: object) -> str:
-    """The vendor's simulator on an output, beside ours; both are simulated."""
-    texts = {column.key: column.show(row) for column in AGREEMENT.columns}
-    equal = "" if texts["equal"] == "-" else f"{texts['equal']} % equal, "
-    steps = "" if texts["max_steps"] == "-" else f"at most {texts['max_steps']} steps apart, "
-    return (
-        f"second opinion (simulated) {texts['name']}: {equal}{steps}cosine {texts['cosine']}, ours "
-        f"{texts['our_sqnr_db']} dB, the vendor's {texts['sqnr_db']} dB, samples "
-        f"{texts['samples']}"
-    )
-
-
-def _totals(compiled: Compiled) -> str:
-    """What the compiler printed, beside our estimate."""
-    parts = []
-    if compiled.total_cycles is not None:
-        text = f"cycles {compiled.total_cycles:,} printed"
-        if (known := compared_cycles(compiled.layers)) is not None:
-            printed, estimated, count = known
-            of = sum(row.total_cycles is not None for row in compiled.layers)
-            moved = since(printed, estimated)
-            change = "" if moved is None else CHANGE.text(moved)
-            text += f", {estimated:,} estimated ({change} over {count} of {of} layers)"
-        parts.append(text)
-    weights = _bytes_pair("weights", compiled.weight_bytes, compiled.estimated_weight_bytes)
-    internal = _bytes_pair("internal", compiled.internal_bytes, compiled.estimated_internal_bytes)
-    parts += [part for part in (weights, internal) if part]
-    return " · ".join(parts) or "the compiler printed no totals for this chip"
-
-
-def _bytes_pair(label: str, printed: int | None, estimated: int | None) -> str:
-    """``weights 117 KiB printed, 116 KiB estimated``; empty where nothing is known."""
-    pairs = ((printed, "printed"), (estimated, "estimated"))
-    parts = [f"{SIZE.text(value)} {word}" for value, word in pairs if value is not None]
-    return f"{label} {', '.join(parts)}" if parts else ""
-
-
-def _made(compiled: Compiled) -> str:
-    """File, size, digest, toolkit, whose quantization, time."""
-    by = {"ours": "quantized here", "vendor": "quantized by the vendor", "nobody": "float16"}
-    time = f"compiled in {DURATION.text(compiled.seconds)} (measured)"
-    parts = [
-        sanitize(compiled.path, 400),
-        SIZE.text(compiled.size) if compiled.size else "",
-        f"SHA-256 {compiled.sha256[:16]}…" if compiled.sha256 else "",
-        sanitize(compiled.toolkit, 60),
-        by[compiled.quantized_by],
-        "from the cache" if compiled.cached else time,
-    ]
-    return " · ".join(part for part in parts if part)
+    return lines + finding_lines(rest, width, APPLIES)
