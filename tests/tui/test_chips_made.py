@@ -114,7 +114,7 @@ async def test_a_container_is_encrypted_with_a_key_that_is_typed_twice(
         content = plain.read_bytes()
         await pilot.press("enter")
         await until(pilot, lambda: "AES-256-GCM, with your key" in screen_text(app), "the file")
-        removed = "".join(screen_text(app).partition("Removed:")[2].split())
+        removed = "".join(screen_text(app).partition("removed:")[2].split())
         assert "a.rknn" in removed
         assert not plain.exists()
         assert secret.read_bytes() != content

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine import CONTAINER_NOTE, human_bytes, sanitize
+from engine import CONTAINER_NOTE, answer_lines, human_bytes, sanitize
 from engine.wire.build import EXPORT, Exported, ExportForm, ExportParams
 from engine.wire.encryption import (
     ENCRYPTION_ENCRYPT,
@@ -22,15 +22,14 @@ from engine.wire.project_tables import FORMS as FORM_TABLE
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
-from rknntui.screens.chips.compiling import APPLIES
 from rknntui.screens.dialogs.picker import ask_overwrite
 from rknntui.screens.dialogs.request import Form
-from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.findings import wrapped
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from textual.app import App
 
@@ -147,7 +146,6 @@ FILE_JOBS = (ENCRYPTION_ENCRYPT.name, SEGMENTS_CUT.name)
 _ASKED = "asked for where the file is there"
 ENCRYPT_FORM = Form("Encrypt a model", (EncryptParams, KeyParams), {"force": _ASKED})
 SEGMENTS_FORM = Form("Cut into segments", (SegmentsParams,), {"force": _ASKED})
-_MOST_SEGMENTS = 40
 
 
 def ask_encrypted(workspace: Workspace, start: str) -> None:
@@ -222,49 +220,20 @@ def show_written(app: App[None], result: Exported | Encrypted | Segments) -> Non
     """Tell what was written, and how it is used."""
     from rknntui.screens.dialogs.dialogs import TextDialog
 
-    size = result.bytes if isinstance(result, Exported) else result.size
-    file: list[Line] = [
-        [(sanitize(result.path, 400), "accent")],
-        [(f"{human_bytes(size)}, SHA-256", "")],
-        [(result.sha256, "dim")],
-        [],
-    ]
-
-    def lines(width: int) -> list[Line]:
-        texts = [line for text in _said(result) for line in wrapped(text, width, "")]
-        opens = isinstance(result, Exported) and result.format == "rknn"
-        how = with_keys("{app.open} opens it here again.") if opens else ""
-        return [
-            *(file if result.path else []),
-            *texts,
-            *finding_lines(result.findings, width, APPLIES),
-            *[[], *wrapped(how, width, "dim")],
-        ]
-
+    texts = _cut(result) if isinstance(result, Segments) else answer_lines(result)
+    lines: list[Line] = [[(text, "")] for text in texts]
+    if isinstance(result, Exported) and result.format == "rknn":
+        lines += [[], [(with_keys("{app.open} opens it here again."), "dim")]]
     app.push_screen(TextDialog(type(result).__name__, lines))
 
 
-def _said(result: Exported | Encrypted | Segments) -> Iterator[str]:
-    """What is said of a file that was written."""
-    match result:
-        case Exported():
-            yield sanitize(result.note, 2000)
-        case Encrypted():
-            how = "AES-256-GCM, with your key" if result.ours else sanitize(result.toolkit, 60)
-            yield f"Encrypted, level {result.level} ({how})."
-            for what, copies in (
-                ("Removed", result.wiped),
-                ("In plain form there is still", result.stays),
-            ):
-                if copies:
-                    yield f"{what}: {', '.join(sanitize(copy.name, 200) for copy in copies)}."
-        case Segments():
-            for number, row in enumerate(result.segments[:_MOST_SEGMENTS], 1):
-                ms = row.time_ms
-                time = "" if ms is None else f", {MILLISECONDS.text(ms)} ms estimated"
-                yield (
-                    f"{number}: {row.layers} layers, {row.first} to {row.last} "
-                    f"({sanitize(row.ends, 60)}){time}; {human_bytes(row.crossing_bytes)} cross"
-                )
-            if (rest := len(result.segments) - _MOST_SEGMENTS) > 0:
-                yield f"and {rest} more"
+def _cut(found: Segments) -> list[str]:
+    """The segments in words, since a dialog has no room for their table; then the file."""
+    texts = answer_lines(replace(found, segments=()), SEGMENTS_CUT, layers=False)
+    for number, row in enumerate(found.segments, 1):
+        time = "" if row.time_ms is None else f", {MILLISECONDS.text(row.time_ms)} ms estimated"
+        texts.append(
+            f"{number}: {row.layers} layers, {row.first} to {row.last} "
+            f"({sanitize(row.ends, 60)}){time}; {human_bytes(row.crossing_bytes)} cross"
+        )
+    return texts
