@@ -58,35 +58,28 @@ class Rows(Painted, ScrollView, can_focus=True):
     _height: int = 0
     """Rows that there was room for before a resize."""
 
-    class Highlighted(Message):
-        """The cursor is on another row."""
+    class OfRow(Message):
+        """Something of the row under the cursor."""
 
-        def __init__(self, rows: Rows, index: int) -> None:
+        def __init__(self, rows: Rows) -> None:
             super().__init__()
             self.rows = rows
-            self.index = index
+            self.index = rows.cursor
 
         @property
         def control(self) -> Rows:
             """The list, for ``@on`` selectors."""
             return self.rows
+
+    class Highlighted(OfRow):
+        """The cursor is on another row."""
 
         def can_replace(self, message: Message) -> bool:
             """Only the last position of a held key matters."""
             return isinstance(message, Rows.Highlighted) and message.rows is self.rows
 
-    class Chosen(Message):
+    class Chosen(OfRow):
         """Enter or a click on the row under the cursor."""
-
-        def __init__(self, rows: Rows, index: int) -> None:
-            super().__init__()
-            self.rows = rows
-            self.index = index
-
-        @property
-        def control(self) -> Rows:
-            """The list, for ``@on`` selectors."""
-            return self.rows
 
     @property
     def row_count(self) -> int:
@@ -144,7 +137,7 @@ class Rows(Painted, ScrollView, can_focus=True):
         self.reveal(new)
         self.refresh_row(old)
         self.refresh_row(new)
-        self.post_message(self.Highlighted(self, new))
+        self.post_message(self.Highlighted(self))
 
     def on_resize(self) -> None:
         """Keep the row under the cursor in view where it was; a reader who scrolled away stays."""
@@ -191,7 +184,7 @@ class Rows(Painted, ScrollView, can_focus=True):
     def action_choose(self) -> None:
         """Open the row under the cursor."""
         if self.row_count:
-            self.post_message(self.Chosen(self, self.cursor))
+            self.post_message(self.Chosen(self))
 
     def on_click(self, event: events.Click) -> None:
         index = event.y + self.scroll_offset.y - self.head

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual.binding import Binding
+from textual.content import Content
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -62,9 +63,7 @@ class FactsLine(Widget):
     FactsLine { height: 1; padding: 0 1; text-wrap: nowrap; }
     """
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        super().__init__(id=id, markup=False)
-        self._facts: tuple[Fact, ...] = ()
+    _facts: tuple[Fact, ...] = ()
 
     def show(self, *facts: Fact | str) -> None:
         """Show other facts; a text is one that stays."""
@@ -73,9 +72,9 @@ class FactsLine(Widget):
             self._facts = as_facts
             self.refresh()
 
-    def render(self) -> str:
+    def render(self) -> Content:
         """The line in the width of now."""
-        return fit_facts(self._facts, self.content_size.width)
+        return Content(fit_facts(self._facts, self.content_size.width))
 
 
 # One line that names the views of a pane and marks the one that is shown.

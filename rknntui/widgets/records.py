@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from rich.cells import cell_len
 from textual.binding import Binding
-from textual.message import Message
 
 from engine import sanitize
 from engine.wire.table import Record, says
@@ -67,17 +66,8 @@ class RecordTable(Rows, Generic[R]):
     MARKS: ClassVar[tuple[str, str]] = ("▸", " ")
     head = 1
 
-    class Arranged(Message):
+    class Arranged(Rows.OfRow):
         """Order, filter or records changed."""
-
-        def __init__(self, table: RecordTable[Any]) -> None:
-            super().__init__()
-            self.table = table
-
-        @property
-        def control(self) -> RecordTable[Any]:
-            """The table."""
-            return self.table
 
     def __init__(
         self,
@@ -200,7 +190,7 @@ class RecordTable(Rows, Generic[R]):
         record = self.record
         if record is not self._told:
             self._told = record
-            self.post_message(self.Highlighted(self, self.cursor))
+            self.post_message(self.Highlighted(self))
 
     def watch_cursor(self, old: int, new: int) -> None:
         super().watch_cursor(old, new)

@@ -76,7 +76,7 @@ class FormRows(Rows):
         if self.is_mounted:
             self.rows_changed()
             self.cursor = rows.index(here) if here in rows else min(1, len(rows))
-            self.post_message(self.Highlighted(self, self.cursor))
+            self.post_message(self.Highlighted(self))
 
     @property
     def row_count(self) -> int:
