@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from engine.wire.board import MemoryReport
+from engine.wire.board import BoardState, MemoryReport
 from engine.wire.devices import MeasuredPoint
 from engine.wire.formats import (
+    CELSIUS,
     CHANGE,
+    CLOCK,
+    LOAD,
     MICROSECONDS,
     MILLISECONDS,
     NAME,
     NUMBER,
+    SIZE,
     TENTHS,
+    WATTS,
+    Format,
     state_of,
 )
 from engine.wire.measured import PointChange
@@ -164,6 +170,42 @@ def memory_rows(report: MemoryReport) -> Iterator[dict[str, Any]]:
         rows += [row for row in rest if row[1] is not None]  # many kernels have none
     for part, size, of, about in rows:
         yield {"part": part, "size": size, "of": of, "about": about}
+
+
+class BoardFigure(NamedTuple):
+    """One figure of a look at a board.
+
+    Attributes:
+        name: which, as ``NPU 0`` for the load of a core, ``DDR clock``, ``temperature``.
+        value: in the unit of ``format``.
+        format: how it reads.
+        whole: what is all of it: 100 of a load, the memory of the board; 0 where there is no such.
+    """
+
+    name: str
+    value: float
+    format: Format
+    whole: float = 0.0
+
+
+def state_figures(state: BoardState) -> Iterator[BoardFigure]:
+    """What a look told: loads, clocks, the NPU's temperature, memory in use, power."""
+    loads = state.npu_load or ()
+    for core, load in enumerate(loads):
+        yield BoardFigure(f"NPU {core}" if len(loads) > 1 else "NPU", load, LOAD, 100.0)
+    clocks = {"NPU": state.npu_clock, "DDR": state.ddr_clock}
+    clocks["CPU"] = max((hertz for _, hertz in state.cpu_clocks or ()), default=None)
+    for part, hertz in clocks.items():
+        if hertz is not None:
+            yield BoardFigure(f"{part} clock", float(hertz), CLOCK)
+    if (celsius := state.npu_celsius) is not None:
+        yield BoardFigure("temperature", celsius, CELSIUS, 100.0)
+    memory = state.memory
+    if memory is not None and memory.total and memory.available is not None:
+        used = float(memory.total - memory.available)
+        yield BoardFigure("memory", used, SIZE, float(memory.total))
+    for power in state.powers or ():
+        yield BoardFigure(f"power {power.sensor}", power.watts, WATTS)
 
 
 def watched_rows(board: BoardSummary) -> Iterator[dict[str, Any]]:

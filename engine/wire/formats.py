@@ -148,6 +148,7 @@ DURATION = Format("how long it took, 0.12 s or 1 min 40 s", _duration, 10, digit
 ELAPSED = Format("when it was, after the begin, 75.0 s", _elapsed, 7, digits=3, unit="s")
 CLOCK = Format("a clock, 1000 MHz", lambda hertz: f"{hertz / 1e6:.0f} MHz", 8, unit="Hz")
 WATTS = Format("a power, 5.12 W", lambda value: f"{value:.2f} W", 8, digits=6, unit="W")
+LOAD = Format("a load in percent, 37 %", lambda value: f"{round(value)} %", 5, unit="%")
 CELSIUS = Format("a temperature, 45.3 °C", lambda value: f"{value:.1f} °C", 7, unit="°C")
 FACTOR = Format("a factor, 1.234", lambda value: f"{value:.3f}", 6, digits=6)
 PROGRESS = Format("how much is done, 45%", lambda share: f"{share:.0%}", 4, unit="share of 1")

@@ -17,6 +17,7 @@ from engine.wire.board import (
     Temperature,
     VersionRow,
 )
+from engine.wire.codec import encode
 from engine.wire.devices import Device, DeviceListParams, Listing, PerfLook
 from engine.wire.doctor import Check
 from engine.wire.monitor import BOARD, SAMPLE, BoardSample
@@ -112,7 +113,8 @@ class Watches:
             bridge: Bridge, method: Any, params: Any, title: str, *, quiet: bool = False
         ) -> JobView:
             number = len(watches.jobs)
-            view = JobView(f"job{number}", method.name, title, 0.0, background=True, quiet=quiet)
+            view = JobView(f"job{number}", method.name, title, 0.0, encode(params), quiet=quiet)
+            view.background = True
             watches.jobs.append(view)
             watches.params.append(params)
             await watches.taken.wait()

@@ -21,7 +21,6 @@ from rknntui.screens.dialogs.request import Form
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rknntui.screens.base.workspace import Workspace
     from rknntui.screens.bench.workspace import Bench
 
 POLL_SECONDS = 1.0
@@ -41,15 +40,17 @@ class Looking:
         trouble: why the last look told nothing; empty where it did.
     """
 
-    def __init__(self, owner: Workspace, changed: Callable[[], None]) -> None:
+    def __init__(self, owner: Bench, changed: Callable[[], None]) -> None:
         self._owner, self._changed = owner, changed
         self._waiting = False
         self.timer = owner.set_interval(POLL_SECONDS, self.look, pause=True)
         self.trouble = ""
 
     def look(self, *, start_server: bool = False) -> None:
-        """Ask for the list, unless an answer is awaited."""
-        if start_server or not self._waiting:
+        """Ask for the list, unless an answer is awaited; no more once nobody looks at it."""
+        if not (self._owner.shown or self._owner.run.waiting):
+            self.timer.pause()
+        elif start_server or not self._waiting:
             self._waiting = True
             params = DeviceListParams(self._owner.session.boards.over_ssh, start_server)
             self._owner.ask(DEVICES_LIST, params, self._listed, failed=self._failed)
@@ -58,6 +59,8 @@ class Looking:
         boards = self._owner.session.boards
         before, boards.listing = boards.listing, listing
         self._tell("", listing != before)
+        if self._owner.run.waiting:
+            self._owner.run.seen(listing.devices)
 
     def _failed(self, error: Exception) -> None:
         boards = self._owner.session.boards

@@ -43,9 +43,11 @@ def _row(parts: list[Part], width: int) -> Line:
     return [piece for _, line in shown for piece in (*line, ("   ", ""))][:-1]
 
 
-def _figure(name: str, track: Track, long: int, style: str = "", sign: str = "") -> Line:
+def _figure(
+    name: str, track: Track, long: int, style: str = "", sign: str = "", least: int = 0
+) -> Line:
     """What a figure is now, and its last values; – where the board does not tell it."""
-    now = "–" if track.now is None else f"{sign}{track.show(track.now)}"
+    now = f"{'–' if track.now is None else sign + track.show(track.now):>{least}}"
     drawn = spark(track, min(long, max(1, len(track.values))))
     return [(name, "dim"), (now, style), (f" {drawn}", "accent")]
 
@@ -81,7 +83,7 @@ def rate_parts(run: Measuring, long: int, estimate: str) -> list[Part]:
 def load_parts(board: BoardTrack, long: int, *, named: bool = True) -> list[Part]:
     """Load of each core and clocks."""
     loads: list[Part] = [
-        (0 if named else 1, _figure(f"{name} " if named else "", track, long))
+        (0 if named else 1, _figure(f"{name} " if named else "", track, long, least=5))
         for name, track in board.loads.items()
     ]
     known = {part: board.tracks.get(f"{part} clock") for part in ("NPU", "DDR", "CPU")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +11,9 @@ from engine import sanitize
 from engine.wire.codec import Above, Whole, encode
 from engine.wire.devices import (
     CORES,
-    DEVICES_LIST,
     DEVICES_PERF,
     PERF_LOOK,
     Cores,
-    DeviceListParams,
     MeasuredPoint,
     PerfLook,
     Performance,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from engine import Partial
+    from engine.wire.devices import Device
     from engine.wire.method import Task
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.job_view_model import JobView
@@ -282,7 +282,7 @@ class Watch(BoardJob):
 # A model measured on a board.
 
 RETRY_SECONDS = 5.0
-"""A board that was lost is looked for so often."""
+"""A board that was lost is left alone for so long."""
 _LOST = ("device lost", "device timeout")
 
 
@@ -333,13 +333,14 @@ class Measuring(BoardJob):
         curve: its figures from its begin on.
         layers: number of a row of the runtime's table -> its times.
         error: why it ended or waits; empty where it did not.
+        waiting: whether its board was lost, and is waited for.
     """
 
     def __init__(self, owner: Workspace, changed: Callable[[bool], None]) -> None:
         super().__init__(owner)
         self._changed = changed
         self.settings = RunSettings()
-        self._again = False  # it waits for its board
+        self.waiting, self._lost_at = False, 0.0
         self._before = 0.0  # seconds that were measured before the board was lost
         self._timed = False
         self.forget()
@@ -355,7 +356,7 @@ class Measuring(BoardJob):
     @property
     def going(self) -> bool:
         """Whether it measures, is about to, or waits for its board."""
-        return self.starting or self.job is not None or self._again
+        return self.starting or self.job is not None or self.waiting
 
     @property
     def measuring(self) -> bool:
@@ -410,7 +411,7 @@ class Measuring(BoardJob):
             self._go(params)
 
     def _go(self, params: PerfParams) -> None:
-        self._again = False
+        self.waiting = False
         self.begin(DEVICES_PERF, params, f"perf on {sanitize(str(params.device), 80)}")
 
     def set(self, settings: RunSettings) -> None:
@@ -419,7 +420,7 @@ class Measuring(BoardJob):
         self.tell()
 
     def stop(self, then: Callable[[], None] = lambda: None) -> None:
-        self._again = False
+        self.waiting = False
         super().stop(then)
 
     def drop(self, board: str) -> None:
@@ -465,35 +466,20 @@ class Measuring(BoardJob):
     def _failed(self, error: Any) -> None:
         self.error = error_text(error)
         left = self.params.seconds - (0.0 if self.look is None else self.look.at)
-        if error.get("kind") in _LOST and self.look is not None and left > 1:
-            self._before, self.look, self._again = self.at, None, True
+        if error.get("kind") in _LOST and self.at > 0 and left > 1:
+            self._before, self.look = self.at, None
+            self.waiting, self._lost_at = True, time.monotonic()
             self.params = replace(self.params, seconds=left)
             self.error += f" What was measured is kept; it goes on when the board is back, \
 {key_text('bench.run')} stops."
             text = f"The board is lost: {error.get('what', '')}"
             self._owner.notify(text, severity="warning", markup=False)
-            self._owner.set_timer(RETRY_SECONDS, self._retry)
 
-    def _retry(self) -> None:
-        """Go on where the board is back; else look again later."""
-
-        async def look() -> None:
-            from engine import EngineError
-
-            named = DeviceListParams(self._owner.session.boards.over_ssh)
-            try:
-                devices = (await self._owner.bridge.call(DEVICES_LIST, named)).devices
-            except EngineError:
-                devices = ()
-            if not self._again:
-                return
-            if any(one.id == self.params.device and one.usable for one in devices):
-                self._go(self.params)
-            else:
-                self._owner.set_timer(RETRY_SECONDS, self._retry)
-
-        if self._again:
-            self._owner.workbench.do(look())
+    def seen(self, devices: Sequence[Device]) -> None:
+        """The list was looked at: go on where the board is back."""
+        back = any(one.id == self.params.device and one.usable for one in devices)
+        if back and time.monotonic() > self._lost_at + RETRY_SECONDS:
+            self._go(self.params)
 
     def command(self, board: str, model: dict[str, object]) -> list[str]:
         """The command line that measures the same."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
 
-from engine.wire.board import About, MemoryReport
+from engine.wire.board import About, AboutParams, MemoryReport
 from engine.wire.board_tables import MEMORY, memory_rows
 from engine.wire.compare import Comparison
+from engine.wire.devices import Device
 from engine.wire.formats import clock_text
 from engine.wire.layers import BOARD, COMPARE, LayerFigures, layer_rows
 from engine.wire.measured import KEPT_RUNS, KeptRun, RunsCompared
@@ -59,6 +60,10 @@ def _pane(view: str, *, id: str) -> RecordView:  # noqa: A002 - Textual's own na
     return RecordView(title, RecordTable(columns, id=name, what=what, empty=empty), id=id)
 
 
+Asked = tuple[Device, AboutParams]
+"""A board as it is in the list, and what it is asked of itself."""
+
+
 class BenchViews(Views):
     """One of seven views of the board and the model on it.
 
@@ -66,8 +71,8 @@ class BenchViews(Views):
         bench: whose views they are.
 
     Attributes:
-        about: id of a board -> what it told of itself, or why it did not.
-        asked: id of the board that is being asked; empty for none.
+        about: what boards told of themselves, or why they did not.
+        asked: what is being asked.
         examined: id of a board -> the newest job that examined it.
         memory: what the model takes on the board, as it was asked; else the run tells it.
         comparison: with the simulator.
@@ -88,8 +93,8 @@ class BenchViews(Views):
         super().__init__(id=id)
         self._bench = bench
         self._drawn_for = ""
-        self.about: dict[str, About | Exception] = {}
-        self.asked = ""
+        self.about: dict[Asked, About | Exception] = {}
+        self.asked: Asked | None = None
         self.examined: dict[str, JobView] = {}
         self.memory: MemoryReport | None = None
         self.comparison: Comparison | None = None
@@ -162,9 +167,10 @@ class BenchViews(Views):
         bench, boards = self._bench, self._bench.session.boards
         device, model = bench.device, Path(bench.file or "").name
         name = "" if device is None else device.id
-        asked = "asking the board…" if name and name == self.asked else ""
-        answer = self.about.get(name, asked)
-        told = asked if isinstance(answer, Exception) and asked else answer
+        asked = None if device is None else bench.about(device)
+        waits = "asking the board…" if asked and asked == self.asked else ""
+        told = self.about.get(asked, waits) if asked else ""
+        told = waits if waits and isinstance(told, Exception) else told
         same, self._drawn_for = self._drawn_for == name, name
         lines = words.facts_lines(device, boards, told, model, self.facts.text_width)
         self.facts.set_lines(lines, keep_cursor=same)

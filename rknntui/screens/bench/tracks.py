@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from engine import sanitize
-from engine.wire.formats import CELSIUS, CLOCK, SIZE, WATTS
+from engine.wire.board_tables import state_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from engine.wire.board import BoardFacts, BoardState
     from engine.wire.monitor import BoardSample
@@ -111,29 +110,8 @@ class BoardTrack:
         """Take a look."""
         state = sample.state
         self.problem, self.state = sample.problem, state or self.state
-        figures = {} if state is None else dict(_figures(state))
-        for name, (track, _) in figures.items():
-            self.tracks.setdefault(name, track)
+        figures = {} if state is None else {one.name: one for one in state_figures(state)}
+        for name, one in figures.items():
+            self.tracks.setdefault(name, Track(one.format.text, one.whole))
         for name, track in self.tracks.items():
-            track.add(figures[name][1] if name in figures else None)
-
-
-def _figures(state: BoardState) -> Iterator[tuple[str, tuple[Track, float]]]:
-    """Each figure that a look told, with an empty track for it."""
-    loads = state.npu_load or ()
-    for core, load in enumerate(loads):
-        name = f"NPU {core}" if len(loads) > 1 else "NPU"
-        yield name, (Track(lambda value: f"{round(value):3} %", 100.0), load)
-    clocks = {"NPU": state.npu_clock, "DDR": state.ddr_clock}
-    clocks["CPU"] = max((hertz for _, hertz in state.cpu_clocks or ()), default=None)
-    for part, hertz in clocks.items():
-        if hertz is not None:
-            yield f"{part} clock", (Track(CLOCK.text), float(hertz))
-    if (celsius := state.npu_celsius) is not None:
-        yield "temperature", (Track(CELSIUS.text, 100.0), celsius)
-    memory = state.memory
-    if memory is not None and memory.total and memory.available is not None:
-        used = float(memory.total - memory.available)
-        yield "memory", (Track(SIZE.text, float(memory.total)), used)
-    for power in state.powers or ():
-        yield f"power {sanitize(power.sensor, 20)}", (Track(WATTS.text), power.watts)
+            track.add(figures[name].value if name in figures else None)

@@ -37,7 +37,7 @@ from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.bench.boards import Looking, reason
 from rknntui.screens.bench.lines import model_name, page_lines
 from rknntui.screens.bench.live import SETTINGS, Measuring, Watch
-from rknntui.screens.bench.panes import BenchViews
+from rknntui.screens.bench.panes import Asked, BenchViews
 from rknntui.screens.bench.words import NO_BOARD, device_records
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows, TextRows
@@ -88,10 +88,8 @@ class Bench(TableWorkspace):
         super().__init__()
         self.watch_job = Watch(self, self._draw_live)
         self.run = Measuring(self, self._measured)
-        self._known: tuple[Device, ...] = ()
         self._rest: Timer | None = None
         self._marked: tuple[str, ...] = ()
-        self._held: tuple[str | None, str | None] = None, None  # what boards are held against
         self._wanted = ""  # id of a board that was added and is not in the list yet
 
     def compose(self) -> ComposeResult:
@@ -177,10 +175,6 @@ class Bench(TableWorkspace):
         self._looking.look()
         self._looking.timer.resume()
 
-    def hide(self) -> None:
-        self._looking.timer.pause()
-        super().hide()
-
     def on_target_changed(self) -> None:
         """Another board or file is used."""
         self.on_model_opened()
@@ -191,11 +185,8 @@ class Bench(TableWorkspace):
             self.on_model_opened()
 
     def on_model_opened(self) -> None:
-        """Whether another model fits was not asked yet; what was measured is of another one."""
-        held, self._held = self._held, (self.file, self.chip)
-        if held != self._held:
-            self.views.about.clear()
-            self.views.memory = None
+        """What was measured is of another one."""
+        self.views.memory = None
         params = self.run.params
         if params is not None and not self.run.going and params != self._asked(params):
             self.run.forget()
@@ -213,12 +204,7 @@ class Bench(TableWorkspace):
             self.views.draw_layers()
 
     def _looked(self) -> None:
-        """The list changed: a board of another connection may be another one."""
-        devices = self.session.boards.devices
-        for device in self._known:
-            if device not in devices:
-                self.views.about.pop(device.id, None)
-        self._known = devices
+        """The list changed."""
         self._draw()
         if self._wanted and self.table.select_record("id", self._wanted):
             self._wanted = ""
@@ -260,10 +246,14 @@ class Bench(TableWorkspace):
         if self._rest is not None:
             self._rest.stop()
         others = (one for one in boards.devices if one.id not in boards.chips)
-        asked = (one for one in (self.device, *others) if one and one.state == "ready")
-        wanted = next((one for one in asked if one.id not in views.about), None)
-        if wanted is not None and not views.asked:
+        ready = (one for one in (self.device, *others) if one and one.state == "ready")
+        wanted = next((one for one in map(self.about, ready) if one not in views.about), None)
+        if wanted is not None and views.asked is None:
             self._rest = self.set_timer(REST_SECONDS, partial(self._ask_about, wanted))
+
+    def about(self, device: Device) -> Asked:
+        """What a board is asked of itself; one of another connection may be another one."""
+        return device, AboutParams(device.id, self.file, chip=self.chip)
 
     @on(BenchViews.Changed)
     def _view_changed(self, event: BenchViews.Changed) -> None:
@@ -284,23 +274,17 @@ class Bench(TableWorkspace):
             self.notify(f"{device.id} is not ready: {device.what}", markup=False)
             return
         self.session.boards.choose(device.id)
-        self._ask_about(device)
+        self._ask_about(self.about(device))
         self.watch_job.watch((device.id,))
 
-    def _ask_about(self, device: Device) -> None:
-        self.views.asked = device.id
+    def _ask_about(self, asked: Asked) -> None:
+        self.views.asked = asked
         self.views.draw_board()
-        asked = AboutParams(device.id, self.file, chip=self.chip)
-        take = partial(self._take_about, device, asked)
-        self.ask(BOARD_ABOUT, asked, take, failed=take)
+        take = partial(self._take_about, asked)
+        self.ask(BOARD_ABOUT, asked[1], take, failed=take)
 
-    def _take_about(self, device: Device, asked: AboutParams, answer: About | Exception) -> None:
-        if (asked.model, asked.chip) != (self.file, self.chip):
-            self._ask_about(device)  # whether another one fits is another answer
-            return
-        self.views.about[device.id] = answer
-        if self.views.asked == device.id:
-            self.views.asked = ""
+    def _take_about(self, asked: Asked, answer: About | Exception) -> None:
+        self.views.about[asked], self.views.asked = answer, None
         self._draw()
 
     def action_add(self) -> None:
@@ -369,6 +353,8 @@ class Bench(TableWorkspace):
         """A run told something; ``layers``: of its layers too."""
         if not self.is_attached:
             return
+        if self.run.waiting:
+            self._looking.timer.resume()
         if layers:
             answer = self.run.answer
             if answer is not None and answer.layers:
@@ -454,7 +440,9 @@ class Bench(TableWorkspace):
         elif isinstance(result, Comparison) and self.session.is_ours(job):
             self.views.take_comparison(result)
             self.session.layers.fill("compared", layer_rows(result))
-        elif isinstance(result, MemoryReport):
+        elif isinstance(result, MemoryReport) and (
+            job.params.get("path") == self.file if self.file else self.session.is_ours(job)
+        ):
             self.views.memory = result
             self.views.draw_run()
         self.watch_job.ended(job, result)

@@ -22,7 +22,7 @@ from engine.devices.watch import board_watch
 from engine.devices.watch.sums import WatchSums
 from engine.devices.watch.watch import Mailbox, watch_boards
 from engine.wire.board import BoardFacts, BoardState, Power, SystemMemory, Temperature
-from engine.wire.board_tables import watched_rows
+from engine.wire.board_tables import state_figures, watched_rows
 from engine.wire.monitor import BoardNote, BoardSample, Monitored, Span, WatchParams
 from tests.devices.fake_board import FakeBoard
 from tests.devices.probe.boards import Board, rk1808, rk3588
@@ -300,6 +300,25 @@ def test_sums() -> None:
         sums.add(BoardFacts(f"adb:{number}", "measured"))
     with pytest.raises(UsageError, match="64 boards"):
         sums.add(BoardFacts("adb:one too many", "measured"))
+
+
+def test_the_figures_of_a_look() -> None:
+    state = BoardState(
+        (10.0, 5.0), 10**9, ddr_clock=None, cpu_clocks=(("policy0", 1), ("policy4", 2 * 10**9)),
+        temperatures=(Temperature("soc-thermal", 41.5),), powers=(Power("ina226", 5.12),),
+        memory=SystemMemory(total=1000, available=400),
+    )  # fmt: skip
+    found = [(one.name, one.format.text(one.value), one.whole) for one in state_figures(state)]
+    assert found == [
+        ("NPU 0", "10 %", 100.0),
+        ("NPU 1", "5 %", 100.0),
+        ("NPU clock", "1000 MHz", 0.0),
+        ("CPU clock", "2000 MHz", 0.0),
+        ("temperature", "41.5 °C", 100.0),
+        ("memory", "600 B", 1000.0),
+        ("power ina226", "5.12 W", 0.0),
+    ]
+    assert [*state_figures(BoardState())] == []
 
 
 def test_a_watch_loads_nothing_of_models(repository: Path) -> None:
