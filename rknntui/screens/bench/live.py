@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine import sanitize
-from engine.wire.codec import Above, Whole, encode
+from engine.wire.codec import Above, Whole
 from engine.wire.devices import (
     CORES,
     DEVICES_PERF,
@@ -20,6 +20,7 @@ from engine.wire.devices import (
     PerfParams,
 )
 from engine.wire.flags import Flag, command_of, words_of
+from engine.wire.flags import Flag
 from engine.wire.formats import CELSIUS, CLOCK, DURATION, MILLISECONDS, RATE
 from engine.wire.monitor import (
     BOARD,
@@ -271,12 +272,12 @@ class Watch(BoardJob):
             notes = " ".join(getattr(result, "notes", ()))
             self.end = f"✓ recorded in {sanitize(f'{recorded} {notes}'.strip(), 300)}"
 
-    def command(self, devices: Sequence[str]) -> list[str]:
-        """The command line that shows the same: what goes on, or a watch of ``devices``."""
-        now = self.now
-        if not isinstance(now, ReplayParams):
-            now = WatchParams(tuple(devices), self.hertz, record=self.recording or None)
-        return ["rknntui", "monitor", *words_of(type(now), encode(now))]
+    def asked(self, devices: Sequence[str]) -> tuple[Task[Any, Any], object]:
+        """What asks for the same: for what goes on, or for a watch of ``devices``."""
+        if isinstance(self.now, ReplayParams):
+            return MONITOR_REPLAY, self.now
+        watch = WatchParams(tuple(devices), self.hertz, record=self.recording or None)
+        return MONITOR_WATCH, watch
 
 
 # A model measured on a board.
@@ -480,7 +481,3 @@ class Measuring(BoardJob):
         back = any(one.id == self.params.device and one.usable for one in devices)
         if back and time.monotonic() > self._lost_at + RETRY_SECONDS:
             self._go(self.params)
-
-    def command(self, board: str, model: dict[str, object]) -> list[str]:
-        """The command line that measures the same."""
-        return command_of(DEVICES_PERF, encode(self.asked(board, model)))

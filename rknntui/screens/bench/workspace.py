@@ -20,8 +20,10 @@ from engine.wire.board import (
     MemoryReport,
 )
 from engine.wire.board_tables import BOARDS
+from engine.wire.codec import encode
 from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
-from engine.wire.devices import DEVICES_EXAMINE, Device, ExamineParams, PerfParams
+from engine.wire.devices import DEVICES_EXAMINE, DEVICES_PERF, Device, ExamineParams, PerfParams
+from engine.wire.flags import command_of
 from engine.wire.layers import layer_rows
 from engine.wire.measured import (
     MEASURED_COMPARE,
@@ -375,8 +377,11 @@ class Bench(TableWorkspace):
 
     def action_memory(self) -> None:
         """Ask what the model takes on the board."""
-        params = MemoryParams(**self.model, device=self.board)  # type: ignore[arg-type]
-        self._instead("Memory", BOARD_MEMORY, params)
+        self._instead("Memory", BOARD_MEMORY, self._of_memory)
+
+    @property
+    def _of_memory(self) -> MemoryParams:
+        return MemoryParams(**self.model, device=self.board)  # type: ignore[arg-type]
 
     def _instead(self, view: str, method: Task[Any, Any], params: object) -> None:
         """Have the board do something else: it runs one model at a time; what a run measured so
@@ -487,15 +492,13 @@ class Bench(TableWorkspace):
         return self.record_text()
 
     def command_line(self) -> list[str]:
-        watched = self.watch_job.now is not None and not self.run.going
-        if self.view == "Examine" and self.device is not None:
-            held = ["--model", self.file] if self.file is not None else []
-            return ["rknntui", "doctor", "--device", self.device.id, *held]
         if self.view == "Compare" and self.session.container is None:
             return command_with("compare", self.session, self._comparison())
-        if self.view == "Memory" and self.session.model is not None:
-            params = MemoryParams(**self.model, device=self.board)  # type: ignore[arg-type]
-            return command_with("memory", self.session, params)
-        if watched or self.session.model is None:
-            return self.watch_job.command(self.boards)
-        return self.run.command(self.board, self.model)
+        asked: tuple[Task[Any, Any], object] = DEVICES_PERF, self.run.asked(self.board, self.model)
+        if self.view == "Examine" and self.device is not None:
+            asked = DEVICES_EXAMINE, ExamineParams(self.device.id, self.file)
+        elif self.session.model is None or (self.watch_job.now and not self.run.going):
+            asked = self.watch_job.asked(self.boards)
+        elif self.view == "Memory":
+            asked = BOARD_MEMORY, self._of_memory
+        return command_of(asked[0], encode(asked[1]))
