@@ -23,7 +23,7 @@ from rknntui.arguments import given_options
 from rknntui.links import GoToNode
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, ErrorDialog
 from rknntui.screens.dialogs.lists import ChoiceDialog
-from rknntui.screens.model.panes import model_lines
+from rknntui.screens.model.panes import Told, tell_model
 from rknntui.workspaces import keys_of
 from tests.container.vendor import build
 from tests.frontends.darknet import networks as darknet
@@ -237,8 +237,9 @@ async def test_code_lines_of_a_remedy_stay_lines(no_engine, monkeypatch) -> None
         await pilot.press("y")
         assert CODE in copied[0].splitlines()
         finding = Finding("x", "error", "", "w", remedy=f"Freeze it:\n{CODE}")
-        lines, _ = model_lines(model_view("/m", findings=(finding,)), "source", 38)
-        assert CODE in ["".join(text for text, _ in line) for line in lines]
+        told = Told(38)
+        tell_model(model_view("/m", findings=(finding,)), "source", told)
+        assert CODE in ["".join(text for text, _ in line) for line in told.lines]
 
 
 @pytest.fixture

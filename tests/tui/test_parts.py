@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ from engine.wire.hybrid import LayerRow, Ranked
 from engine.wire.layers import QUALITY, layers_of
 from engine.wire.model import LOAD, OPEN, LoadParams, Tensor
 from engine.wire.requests import ModelTarget
-from rknntui.screens.model.panes import DetailPane, SourceLoad
+from rknntui.screens.model.panes import DetailPane, SourceLoad, needed_option, tell_value
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
 from rknntui.session.promotion import LayerEdits
@@ -168,7 +169,7 @@ async def test_the_detail_pane_asks_for_the_largest_constant() -> None:
         await pilot.pause()
         assert "o " in pane.text()
         assert "open a model" in pane.text()
-        pane.show_value("input", Tensor("x", (1, 3), "float32"))
+        pane.show(partial(tell_value, "input", Tensor("x", (1, 3), "float32")))
         assert "x" in pane.text()
         assert app.heard(DetailPane.TensorWanted) == []
 
@@ -201,5 +202,5 @@ def test_the_load_looks_again_when_its_options_change() -> None:
     assert len(stub.asked) == 2
     needed = Finding("x", "error", "input_size_list", "It is missing.")
     stub.session.model = replace(stub.session.model, findings=(needed,))
-    assert load.needed == "input_size_list"
+    assert needed_option(stub.session.model) == "input_size_list"
     assert "{model.findings}, Enter opens it" in load.why_not_load()

@@ -18,12 +18,13 @@ from engine.wire.project_tables import GRAPH_NODES
 from rknntui.arguments import source_names, source_options
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.widgets.charts import Histogram, histogram_lines
+from rknntui.widgets.findings import SIGNS
 from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.strips import Line, fit
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from engine import Finding
     from engine.wire.model import (
@@ -102,11 +103,12 @@ class SourceLoad:
         session = self._workspace.session
         if session.container is not None or not session.recipe.get("model"):
             return "a source model is not open ({app.open} opens one)."
-        if not self.unconverted:
+        if session.model is None or not self.unconverted:
             return "the model is loaded already."
-        if not self.needed:
+        needed = needed_option(session.model)
+        if not needed:
             return ""
-        return f"{self.needed} is missing or does not fit ({{model.findings}}, Enter opens it)."
+        return f"{needed} is missing or does not fit ({{model.findings}}, Enter opens it)."
 
     def load(self) -> None:
         """Load the model in a job, so that a conversion of seconds blocks nothing."""
@@ -122,12 +124,6 @@ class SourceLoad:
             self._outdated = True
             self.look_again()
 
-    @property
-    def needed(self) -> str:
-        """The option without which the model cannot be loaded; empty where none is."""
-        model = self._workspace.session.model
-        return needed_option(model) if model is not None else ""
-
 
 # What the workspace Model says while nothing is open.
 
@@ -139,14 +135,6 @@ _KEYS = {
 }
 
 
-def empty_lines() -> list[Line]:
-    """What the detail pane says while nothing is open."""
-    keys: list[Line] = [
-        [(f" {key_text(key)} ", "key"), (f" {text}", "")] for key, text in _KEYS.items()
-    ]
-    return [[("No model is open.", "head")], [], *keys]
-
-
 NODES = GRAPH_NODES.pick("number", "op", "name", "shape", "dtype")
 """The nodes of a graph as a table."""
 
@@ -156,79 +144,115 @@ def node_rows(nodes: Iterable[NodeRow]) -> list[Record]:
     return [NODES.record(node, number=at) for at, node in enumerate(nodes)]
 
 
-# What the detail pane says: lines of text from what the worker answers.
-
-Described = tuple[list[Line], dict[int, str]]
-"""Lines, and which of them stands for which constant tensor, or option of the recipe."""
+# What the detail pane says, line by line, from what the worker answers.
 
 CANDIDATES = 8
 """So many names are shown of those that suit as inputs or outputs."""
 
 _END_SIGNS = {"constant": "■ ", "input": "→ ", "activation": "· "}
-SIGNS = {"error": ("✗ ", "bad"), "warning": ("! ", "warn"), "info": ("· ", "dim")}
 
 
-def _pair(name: str, text: str, width: int, style: str = "") -> list[Line]:
-    """A name and its text, wrapped behind it."""
-    return _wrapped(f"{sanitize(name, 60):<11} ", "dim", text, style, width)
+class Told:
+    """Lines of a pane as they are told, wrapped to its width.
+
+    Attributes:
+        links: which of them stands for which constant tensor, or option of the recipe.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.lines: list[Line] = []
+        self.links: dict[int, str] = {}
+
+    def link(self, name: str) -> None:
+        """The line that follows stands for this."""
+        self.links[len(self.lines)] = name
+
+    def head(self, title: str) -> None:
+        """A title below a blank line."""
+        self.lines += [[], [(title, "head")]]
+
+    def text(self, text: str, style: str = "", sign: str = "", sign_style: str = "dim") -> None:
+        """A paragraph, behind a sign."""
+        rows = wrap(sanitize(text, 600), max(20, self.width - cell_len(sign))) or [""]
+        for row in rows:
+            self.lines.append([(sign, sign_style), (row, style)])
+            sign = " " * len(sign)
+
+    def pair(self, name: str, text: str, style: str = "") -> None:
+        """A name and its text, wrapped behind it."""
+        self.text(text, style, f"{sanitize(name, 60):<11} ")
+
+    def tensor(self, value: Tensor, sign: str = "") -> None:
+        """A tensor in a line; where its name leaves no room, its sizes stand below."""
+        name, sizes = sanitize(value.name, 200), f"{_shape(value)} {value.dtype}"
+        if cell_len(f"{sign}{name}{sizes}") + 2 <= self.width:
+            self.lines.append([(sign, "accent"), (f"{name}  ", ""), (sizes, "dim")])
+        else:
+            self.text(name, "", sign, "accent")
+            self.lines.append([(" " * len(sign) + "  " + sizes, "dim")])
 
 
-def model_lines(model: ModelView, which: str, width: int) -> Described:
+def tell_nothing(told: Told) -> None:
+    """That no model is open, and what can be done."""
+    told.lines += [[("No model is open.", "head")], []]
+    for key, text in _KEYS.items():
+        told.lines.append([(f" {key_text(key)} ", "key"), (f" {text}", "")])
+
+
+def tell_model(model: ModelView, which: str, told: Told) -> None:
     """The model as a whole: format, tensors, operators, findings with their options."""
-    links: dict[int, str] = {}
-    options = _option_names()
     before = model.preflight if which == "source" else None
     package = model.kind == "rknnop"
-    lines: list[Line] = [
-        [(sanitize(model.name or model.path.rsplit("/", 1)[-1], 200), "head")],
-        *_pair("format", model.format, width),
-    ]
+    told.lines.append([(sanitize(model.name or model.path.rsplit("/", 1)[-1], 200), "head")])
+    told.pair("format", model.format)
     if not package:
-        lines += _sizes(model, which, width)
+        told.pair("graph", which)
+        told.pair("layers" if which == "source" else "nodes", f"{model.nodes:,}")
+    if which == "source" and not package:
+        told.pair("parameters", f"{model.parameters:,} ({human_bytes(model.weights_bytes)})")
     if model.vendor:
-        title = "Operator" if package else "Compiled model"
-        lines += [[], [(title, "head")], *_facts(model.vendor, width)]
+        told.head("Operator" if package else "Compiled model")
+        for depth, name, text in fact_rows(model.vendor):
+            title = f"{'  ' * depth}{name}"
+            told.text(text, "", f"{title:<13} " if text else title)
+    if not package:
+        _tell_ports(model, before, told)
+    if which == "source" and model.loaded is False:
+        told.lines.append([])
+        if needed := needed_option(model):
+            told.link(needed)
+        told.text(_next_step(model), "", "▸ ", "accent")
+    if model.findings:
+        told.head("Findings")
+        _tell_findings(model.findings, told)
+    if model.operators:
+        of_file = before and model.loaded and model.kind != "onnx"
+        told.head("Operators of the file" if of_file else "Operators")
+        told.lines += _operators(model.operators, before)
+    if before:
+        told.head("File type")
+        _tell_type(before, told)
+    told.lines.append([])
+    told.pair("SHA-256", model.sha256, "dim")
+
+
+def _tell_ports(model: ModelView, before: Preflight | None, told: Told) -> None:
+    """Inputs and outputs, with the names that suit where the file does not say which they are."""
     suited = before.candidates if before is not None else None
     for role, values, names in (
         ("Inputs", model.inputs, suited.inputs if suited else ()),
         ("Outputs", model.outputs, suited.outputs if suited else ()),
     ):
-        if package:
-            break
-        lines += [[], [(role, "head")]]
+        told.head(role)
         for value in values:
-            lines += _tensor(value, width)
+            told.tensor(value)
             if port := port_text(value):
-                lines += _wrapped("  ", "", port, "dim", width)
-        lines += _candidates(names, values, width)
-    if which == "source" and model.loaded is False:
-        if needed := needed_option(model):
-            links[len(lines) + 1] = needed
-        lines += [[], *_wrapped("▸ ", "accent", _next_step(model), "", width)]
-    lines += [[], [("Findings", "head")]] if model.findings else []
-    for finding in model.findings:
-        if finding.where in options:
-            links[len(lines)] = finding.where
-        lines += _finding(finding, width)
-    if model.operators:
-        source_names = before and model.loaded and model.kind != "onnx"
-        heading = "Operators of the file" if source_names else "Operators"
-        lines += [[], [(heading, "head")], *_operators(model.operators, before)]
-    if before:
-        lines += [[], [("File type", "head")], *_recognised(before, width)]
-    return [*lines, [], *_pair("SHA-256", model.sha256, width, "dim")], links
-
-
-def _sizes(model: ModelView, which: str, width: int) -> list[Line]:
-    """How much there is: of layers as the file has them, or nodes of the graph, and weights."""
-    lines = [
-        *_pair("graph", which, width),
-        *_pair("layers" if which == "source" else "nodes", f"{model.nodes:,}", width),
-    ]
-    if which == "source":
-        size = human_bytes(model.weights_bytes)
-        lines += _pair("parameters", f"{model.parameters:,} ({size})", width)
-    return lines
+                told.text(port, "dim", "  ")
+        if not set(names) <= {value.name for value in values}:
+            shown, others = ", ".join(names[:CANDIDATES]), len(names) - CANDIDATES
+            more = f" and {others} more" if others > 0 else ""
+            told.text(f"candidates: {shown}{more}", "dim", "? ", "accent")
 
 
 def _next_step(model: ModelView) -> str:
@@ -243,30 +267,32 @@ def _next_step(model: ModelView) -> str:
         return f"Not loaded: it needs {needed}. Enter here opens it in Recipe."
     if any(finding.severity == "error" for finding in model.findings):
         return "Cannot be loaded: see the findings. Layers as stored in the file."
-    converts = f"{key_text('model.load')} converts."
-    return f"Not converted: layers as stored in the file. {converts}"
+    return with_keys("Not converted: layers as stored in the file. {model.load} converts.")
 
 
-def _recognised(before: Preflight, width: int) -> list[Line]:
+def _tell_findings(findings: Iterable[Finding], told: Told) -> None:
+    options = _option_names()
+    for finding in findings:
+        sign, style = SIGNS[finding.severity]
+        first, *code = finding.remedy.split("\n")
+        if finding.where in options:
+            told.link(finding.where)
+        told.text(finding.what, "", f"{sign} ", style)
+        if first:
+            told.text(first, "dim", "  → ")
+        # lines of code stay lines, so that they can be copied
+        told.lines += [[(sanitize(line, 600), "dim")] for line in code]
+
+
+def _tell_type(before: Preflight, told: Told) -> None:
     """What the file was recognised as and why, its versions against what is read."""
-    seen = before.recognised
-    lines = _pair("detected as", f"{seen.format}: {seen.why}", width)
+    told.pair("detected as", f"{before.recognised.format}: {before.recognised.why}")
     if len(before.files) > 1:
-        lines += _pair("files", ", ".join(before.files), width)
+        told.pair("files", ", ".join(before.files))
     for name, version, read in before.versions:
-        lines += _pair(name, f"{version} ({read})" if read else version, width)
+        told.pair(name, f"{version} ({read})" if read else version)
     for note in before.notes:
-        lines += _wrapped("· ", "dim", note, "dim", width)
-    return lines
-
-
-def _candidates(names: Sequence[str], values: Iterable[Tensor], width: int) -> list[Line]:
-    """Names that suit where the file does not say which they are; none where it does."""
-    if set(names) <= {value.name for value in values}:
-        return []
-    shown = ", ".join(names[:CANDIDATES])
-    more = f" and {len(names) - CANDIDATES} more" if len(names) > CANDIDATES else ""
-    return _wrapped("? ", "accent", f"candidates: {shown}{more}", "dim", width)
+        told.text(note, "dim", "· ")
 
 
 def _operators(counts: Mapping[str, int], before: Preflight | None) -> list[Line]:
@@ -281,107 +307,70 @@ def _operators(counts: Mapping[str, int], before: Preflight | None) -> list[Line
     return lines
 
 
-def _facts(facts: Mapping[str, object], width: int) -> list[Line]:
-    """What a vendor's file says of itself; nested facts stand below their name."""
-    lines: list[Line] = []
-    for depth, name, text in fact_rows(facts):
-        title = f"{'  ' * depth}{name}"
-        lines += _wrapped(f"{title:<13} ", "dim", text, "", width) if text else [[(title, "dim")]]
-    return lines
-
-
 def _shape(value: Tensor) -> str:
     return "?" if value.shape == (-1,) else shape_text(value.shape)
 
 
-def _tensor(value: Tensor, width: int, sign: str = "") -> list[Line]:
-    """A tensor in a line; where its name leaves no room, its sizes stand below."""
-    name, sizes = sanitize(value.name, 200), f"{_shape(value)} {value.dtype}"
-    if cell_len(f"{sign}{name}{sizes}") + 2 <= width:
-        return [[(sign, "accent"), (f"{name}  ", ""), (sizes, "dim")]]
-    return [*_wrapped(sign, "accent", name, "", width), [(" " * len(sign) + "  " + sizes, "dim")]]
-
-
-def _finding(finding: Finding, width: int) -> list[Line]:
-    sign, style = SIGNS[finding.severity]
-    lines = _wrapped(sign, style, finding.what, "", width)
-    remedy = finding.remedy.split("\n")
-    if remedy[0]:
-        lines += _wrapped("  → ", "dim", remedy[0], "dim", width)
-    # lines of code stay lines, so that they can be copied
-    return [*lines, *([(sanitize(line, 600), "dim")] for line in remedy[1:])]
-
-
-def _wrapped(sign: str, sign_style: str, text: str, style: str, width: int) -> list[Line]:
-    """A paragraph behind a sign."""
-    rows = wrap(sanitize(text, 600), max(20, width - cell_len(sign))) or [""]
-    return [
-        [(sign if n == 0 else " " * len(sign), sign_style), (row, style)]
-        for n, row in enumerate(rows)
-    ]
-
-
-def value_lines(kind: str, value: Tensor, width: int) -> list[Line]:
+def tell_value(kind: str, value: Tensor, told: Told) -> None:
     """A graph input or output."""
-    return [
-        *_wrapped("", "", value.name, "head", width),
-        *_pair("kind", f"graph {kind}", width),
-        *_pair("shape", _shape(value), width),
-        *_pair("type", value.dtype, width),
-    ]
+    told.text(value.name, "head")
+    told.pair("kind", f"graph {kind}")
+    told.pair("shape", _shape(value))
+    told.pair("type", value.dtype)
 
 
-def node_lines(detail: NodeDetail, width: int) -> Described:
-    """A node."""
-    lines: list[Line] = [
-        *_wrapped("", "", detail.name, "head", width),
-        *_pair("operator", detail.op, width, "accent"),
-    ]
+def tell_node(detail: NodeDetail, data: TensorStatistics | None, told: Told) -> None:
+    """A node, with the values of one of its constants."""
+    told.text(detail.name, "head")
+    told.pair("operator", detail.op, "accent")
     if detail.domain:
-        lines += _pair("domain", detail.domain, width)
+        told.pair("domain", detail.domain)
     if detail.attributes:
-        lines += [[], [("Attributes", "head")]]
-        for name, text in detail.attributes:
-            lines += _pair(name, text, width)
-    constants: dict[int, str] = {}
+        told.head("Attributes")
+    for name, text in detail.attributes:
+        told.pair(name, text)
     for role, values in (("Inputs", detail.inputs), ("Outputs", detail.outputs)):
-        lines += [[], [(role, "head")]]
+        told.head(role)
         for value in values:
             if value.kind == "constant":
-                constants[len(lines)] = value.name
-            lines += _tensor(value, width, _END_SIGNS[value.kind])
+                told.link(value.name)
+            told.tensor(value, _END_SIGNS[value.kind])
             if value.quant is not None:
-                lines += _wrapped("    ", "", quant_text(value.quant), "dim", width)
+                told.text(quant_text(value.quant), "dim", "    ")
     if detail.origin:
-        lines += [[], *_pair("merged from", ", ".join(detail.origin), width)]
-    return lines, constants
+        told.lines.append([])
+        told.pair("merged from", ", ".join(detail.origin))
+    if data is not None:
+        _tell_statistics(data, told)
 
 
-def tensor_lines(data: TensorStatistics, width: int) -> list[Line]:
+def _tell_statistics(data: TensorStatistics, told: Told) -> None:
     """Statistics and histogram of a constant tensor."""
-    lines: list[Line] = [
-        [],
-        *_wrapped("", "", f"Weights {data.name}", "head", width),
-        *_pair("shape", f"{shape_text(data.shape)} {data.dtype}", width),
-        *_pair("values", f"{data.count:,}, {data.zeros:,} of them 0", width),
-        *_pair("range", f"{FIGURE.show(data.minimum)} .. {FIGURE.show(data.maximum)}", width),
-        *_pair("mean, std", f"{FIGURE.show(data.mean)}, {FIGURE.show(data.std)}", width),
-    ]
+    show = FIGURE.show
+    told.lines.append([])
+    told.text(f"Weights {data.name}", "head")
+    told.pair("shape", f"{shape_text(data.shape)} {data.dtype}")
+    told.pair("values", f"{data.count:,}, {data.zeros:,} of them 0")
+    told.pair("range", f"{show(data.minimum)} .. {show(data.maximum)}")
+    told.pair("mean, std", f"{show(data.mean)}, {show(data.std)}")
     if not data.finite:
-        lines.append([("✗ ", "bad"), ("contains values that are not finite", "")])
+        told.text("contains values that are not finite", "", "✗ ", "bad")
     if channels := data.channels:
         ends = zip(channels.minimum, channels.maximum, strict=True)
         spans = [abs(h - low) for low, h in ends if low is not None and h is not None]
-        ranges = f", ranges {FIGURE.text(min(spans))} .. {FIGURE.text(max(spans))}" if spans else ""
-        lines += _pair("channels", f"{len(channels.minimum)}{ranges}", width)
+        ranges = f", ranges {show(min(spans))} .. {show(max(spans))}" if spans else ""
+        told.pair("channels", f"{len(channels.minimum)}{ranges}")
     if (bins := data.histogram) and bins.counts:
         values = Histogram(bins.low, bins.high, bins.counts, "values")
-        lines += histogram_lines((values,), width, 7)
-    return lines
+        told.lines += histogram_lines((values,), told.width, 7)
 
 
 class DetailPane(SidePane):
-    """Says what it is given, wrapped to its width; asks for the values of constants."""
+    """Says what it is given, wrapped to its width; asks for the values of constants.
+
+    Attributes:
+        node: that is shown; None where it is something else.
+    """
 
     @dataclass(eq=False)
     class OptionWanted(Message):
@@ -397,33 +386,22 @@ class DetailPane(SidePane):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self._described: Callable[[int], Described] = lambda _: (empty_lines(), {})
-        self._links: dict[int, str] = {}
         self.node: NodeDetail | None = None
+        self._tell: Callable[[Told], None] = tell_nothing
+        self._links: dict[int, str] = {}
 
-    def show_model(self, model: ModelView, which: str) -> None:
-        """Show a model as a whole; ``which`` is its graph."""
-        self.node = None
-        self._show(partial(model_lines, model, which))
+    def show(self, tell: Callable[[Told], None], node: NodeDetail | None = None) -> None:
+        """Show what is told; ``node`` where it is one."""
+        self.node, self._tell = node, tell
+        self._wrap(keep_cursor=False)
 
     def find_link(self) -> None:
         """Put the cursor on the first line that leads to an option."""
         self.cursor = min(self._links, default=0)
 
-    def show_value(self, kind: str, value: Tensor) -> None:
-        """Show an input or output; ``kind`` says which."""
-        self.node = None
-        self._show(lambda width: (value_lines(kind, value, width), {}))
-
-    def wait(self) -> None:
-        """Say that what is to be shown is being read."""
-        self.node = None
-        self._show(lambda _: ([[("reading …", "dim")]], {}))
-
     def show_node(self, node: NodeDetail) -> None:
         """Show a node, and ask for its largest constant."""
-        self.node = node
-        self._show(partial(node_lines, node))
+        self.show(partial(tell_node, node, None), node)
         sizes = {
             value.name: math.prod(max(1, size) for size in value.shape)
             for value in node.inputs
@@ -435,17 +413,9 @@ class DetailPane(SidePane):
 
     def show_tensor(self, data: TensorStatistics) -> None:
         """Show the values of a constant below its node."""
-        node = self.node
-
-        def described(width: int) -> Described:
-            lines, constants = node_lines(node, width) if node else ([], {})
-            return [*lines, *tensor_lines(data, width)], constants
-
-        self._show(described, keep_cursor=True)
-
-    def _show(self, described: Callable[[int], Described], *, keep_cursor: bool = False) -> None:
-        self._described = described
-        self._wrap(keep_cursor=keep_cursor)
+        if self.node is not None:
+            self._tell = partial(tell_node, self.node, data)
+            self.rewrap()
 
     @on(SidePane.Resized)
     def rewrap(self) -> None:
@@ -453,9 +423,10 @@ class DetailPane(SidePane):
         self._wrap(keep_cursor=True)
 
     def _wrap(self, *, keep_cursor: bool) -> None:
-        width = self.scrollable_content_region.width or 38
-        lines, self._links = self._described(width)
-        self.set_lines(lines, keep_cursor=keep_cursor)
+        told = Told(self.scrollable_content_region.width or 38)
+        self._tell(told)
+        self._links = told.links
+        self.set_lines(told.lines, keep_cursor=keep_cursor)
 
     @on(Rows.Chosen)
     def _chosen(self, event: Rows.Chosen) -> None:

@@ -14,7 +14,14 @@ from engine import sanitize
 from rknntui.keys.actions import key_text
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.model.panes import NODES, DetailPane, SourceLoad, node_rows
+from rknntui.screens.model.panes import (
+    NODES,
+    DetailPane,
+    SourceLoad,
+    node_rows,
+    tell_model,
+    tell_value,
+)
 from rknntui.screens.model.walk import SHOWN, Neighbours, NodeLayers, graph_of
 from rknntui.session.promotion import LayerEdits
 from rknntui.widgets.divider import Divider
@@ -123,7 +130,9 @@ class ModelWorkspace(Workspace):
         self.detail.rewrap()  # it has a width now
         self._follow()
         if self.graph.node >= 0 and not self._described:
-            self.detail.wait()  # what is known of another node would be painted before this one
+            self.detail.show(
+                lambda told: told.text("reading …", "dim")
+            )  # what is known of another node would be painted before this one
             self._rested()
         self._draw_notes()
 
@@ -308,7 +317,7 @@ class ModelWorkspace(Workspace):
         if self.which != "source":
             nodes = self.graph.nodes
             model = replace(model, nodes=len(nodes), operators=Counter(n[1] for n in nodes))
-        self.detail.show_model(model, self.which)
+        self.detail.show(partial(tell_model, model, self.which))
 
     # -- details -----------------------------------------------------------------------------------
 
@@ -335,7 +344,7 @@ class ModelWorkspace(Workspace):
             self._show_model()
         elif entry.kind in ("input", "output"):
             values = self.graph.inputs if entry.kind == "input" else self.graph.outputs
-            self.detail.show_value(entry.kind, values[entry.at])
+            self.detail.show(partial(tell_value, entry.kind, values[entry.at]))
 
     @property
     def _described(self) -> bool:
