@@ -43,7 +43,7 @@ _OF_BUILD = (
     *("run", "analyse", "lift", "edit", "propose", "search", "again", "reset"),
     *("mark", "mark_shown"),
 )
-_AT_LAYER = ("detail", "node", "next_problem", "problem_before", "curve")
+_AT_LAYER = ("detail", "node", "step_problem", "curve")
 _COMMANDS = {
     "Search": "hybrid search",
     "Cost": "perf estimate",
@@ -316,8 +316,8 @@ class Layers(Promoting):
         self._curve = names[(names.index(self._curve) + 1) % len(names)]
         self.draw()
 
-    def action_next_problem(self, by: int = 1) -> None:
-        """Go to the next layer with a low SQNR, or whose change is not applied."""
+    def action_step_problem(self, by: int) -> None:
+        """Go to the next layer with a low SQNR or a change that is not applied, or one before."""
         sqnr, records = LAYERS.column("sqnr"), self.table.records
         low = {row.id for row in self.session.layers.rows if no_noise(sqnr.of(row)) < LOW_DB}
         low |= self.effect.not_applied.keys()
@@ -327,10 +327,6 @@ class Layers(Promoting):
                 self.table.cursor = at
                 return
         self.notify(f"No layer that is shown has an SQNR below {LOW_DB:g} dB.")
-
-    def action_problem_before(self) -> None:
-        """Go to the one before."""
-        self.action_next_problem(-1)
 
     # -- one layer -------------------------------------------------------------------------------
 

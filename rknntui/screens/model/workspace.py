@@ -376,7 +376,7 @@ class ModelWorkspace(Workspace):
     def unavailable_reason(self, method: str) -> str:
         if method in _OF_A_MODEL and self.session.model is None:
             return "no model is open ({app.open} opens one)."
-        if method in ("next", "previous"):
+        if method == "step_match":
             return "" if self._found else "there was no search yet ({model.search} searches)."
         if method in _OF_A_LAYER:
             return self._why_no_layer(method)
@@ -432,13 +432,9 @@ class ModelWorkspace(Workspace):
             self.graph.focus()
             self.refresh_bindings()
 
-    def action_next(self) -> None:
-        """Go to the next node found."""
-        self.graph.step(self._found, 1)
-
-    def action_previous(self) -> None:
-        """Go to the node found before."""
-        self.graph.step(self._found, -1)
+    def action_step_match(self, by: int) -> None:
+        """Go to the next node found, or the one before."""
+        self.graph.step(self._found, by)
 
     # -- other views -------------------------------------------------------------------------------
 
