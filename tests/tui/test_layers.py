@@ -33,7 +33,7 @@ from engine.wire.layers import by_layer as by_id
 from engine.wire.layers import layers_of, most_worth
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command, job_flags
-from rknntui.screens.layers.edits import LayerChoice, LiveEffect
+from rknntui.screens.layers.edits import LiveEffect
 from rknntui.screens.layers.search import FIRST, _gained, checked_search
 from rknntui.screens.layers.words import (
     edit_values,
@@ -45,7 +45,6 @@ from rknntui.screens.layers.words import (
 from rknntui.screens.layers.workspace import Layers
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded
-from rknntui.session.promotion import by_layer, parse_range, toggled, with_dtype, with_integers
 from rknntui.widgets.charts import CurveChart, Series
 from rknntui.widgets.one_line import fit_facts
 from tests.tui.conftest import residual_model, screen_text, until
@@ -79,52 +78,12 @@ B = row("b", "int8", "int16")
 FLOAT = row("f", "float32", "float16")
 
 
-def test_a_toggle_lifts_what_can_be_lifted_and_takes_it_back() -> None:
-    lifted = toggled({}, [A, B, FLOAT])
-    assert lifted == {"a": "float16", "b": "int16"}, "what is float already is left alone"
-    assert toggled({"a": "int16"}, [A, B]) == {"a": "int16", "b": "int16"}
-    assert toggled({**lifted, "other": "float16"}, [A, B]) == {"other": "float16"}
-
-
-def test_a_dtype_is_asked_for_only_where_the_layer_has_it_and_it_is_not_its_own() -> None:
-    assert with_dtype({}, [A, B], "float16") == {"a": "float16"}
-    assert with_dtype({"a": "float16", "b": "int16"}, [A, B], "int8") == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "pair"), [("-1 2.5", [-1, 2.5]), ("0, 6", [0, 6]), ("  ", None), ("-3;1e2", [-3, 100])]
-)
-def test_a_range_is_read_as_it_is_typed(text: str, pair: list[float] | None) -> None:
-    assert parse_range(text) == pair
-
-
-@pytest.mark.parametrize("text", ["1", "2 1", "1 1", "a b", "1 2 3", "nan 1", "-inf 1"])
-def test_what_is_no_range_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="range"):
-        parse_range(text)
-
-
-def test_what_becomes_float_loses_its_range() -> None:
-    asked = {"a": [0.0, 1.0], "b": [0.0, 2.0], "c": [0.0, 3.0]}
-    assert with_integers({"a": "float16", "b": "int16"}, asked) == {
-        "b": [0.0, 2.0],
-        "c": [0.0, 3.0],
-    }
-
-
 def test_a_step_of_a_search_names_the_layer() -> None:
     outputs = {"o": 20.0}
     point = CurvePoint(1, "250", "Conv_25", "int16", {}, ("Conv_25",), outputs, outputs, 0.5, None)
     record = SEARCH_POINTS.record(point)
     assert (record["layer"], record["tensor"], record["promoted"]) == ("Conv_25", "250", 1)
     assert SEARCH_POINTS.record(replace(point, layer="", tensor=""))["layer"] == "baseline"
-
-
-def test_a_recipe_may_name_a_layer_by_any_of_its_names() -> None:
-    rows = [A, replace(B, aliases=(*B.aliases, "a_out"))]  # a tensor counts before other names
-    for name in A.aliases:
-        assert by_layer({name: "int16"}, rows) == {"a": "int16"}, name
-    assert by_layer({"nobody": "int16", "b_relu": "int8"}, rows) == {"nobody": "int16", "b": "int8"}
 
 
 def test_the_command_of_a_job_is_what_would_be_typed() -> None:
@@ -515,12 +474,6 @@ async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
         seen = workspace.effect.now.outputs[0]
         assert seen.sqnr_db < seen.before_db, "it cuts the logits off"
-
-
-def test_a_form_of_a_layer_has_its_dtype_and_its_range() -> None:
-    asked = read_form(LayerChoice("int8"), {"dtype": "int16", "reach": "-1, 6"})
-    assert asked == LayerChoice("int16", [-1.0, 6.0])
-    assert read_form(asked, {"reach": ""}) == LayerChoice("int16")
 
 
 def test_a_budget_of_time_is_asked_for() -> None:
