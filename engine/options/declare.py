@@ -11,6 +11,7 @@ from engine.base.errors import RecipeError
 from engine.base.plain import Value
 from engine.base.text import sanitize
 from engine.options.checks import CHECKS, check_unsupported, expected_length
+from engine.options.names import chips_with
 from engine.options.values import (
     format_rows,
     format_value,
@@ -120,6 +121,34 @@ class Option:
         texts = (self.name, self.flag, self.help, *self.choices, *self.aliases)
         text = " ".join((*texts, *self.about.values())).lower()
         return all(word in text for word in words.lower().split())
+
+    def described(self, target: str) -> dict[str, str]:
+        """Choice -> a line on it, in their order; of a dtype whether the target (a chip) has it."""
+        lines = {choice: self.about.get(choice, "") for choice in self.choices}
+        if self.name == "quantized_dtype" and target:
+            for dtype, line in lines.items():
+                if target not in chips_with(dtype):
+                    lines[dtype] = f"✗ not on {target}. {line}"
+        return lines
+
+    def turned(self, value: Value, step: int) -> Value:
+        """The value after (1) or before (-1) another one, as a front end's arrows turn it.
+
+        Of a switch the other one, of a list round its end, of a number within its bounds; of every
+        other kind the same value.
+        """
+        if self.kind == "bool" or (self.kind == "flags" and isinstance(value, bool)):
+            return not value
+        if self.kind == "choice":
+            choices = (*((None,) if self.default is None else ()), *self.choices)
+            at = choices.index(value) if value in choices else 0
+            return choices[(at + step) % len(choices)]
+        if self.kind == "int":
+            new = (value if isinstance(value, int) else 0) + step
+            low, high = self.minimum, self.maximum
+            if (low is None or new >= low) and (high is None or new <= high):
+                return new
+        return value
 
     def parse(self, text: str) -> Value:
         """The value that a user's text means; an empty text means the default.

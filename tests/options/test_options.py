@@ -275,3 +275,22 @@ def test_an_option_tells_whom_it_concerns_and_is_found_by_words() -> None:
     assert option("mean_values").mentions("PIXEL subtracted")
     assert option("target_platform").mentions("rk3588s"), "an alias of a choice"
     assert not option("mean_values").mentions("pixel dataset")
+
+
+def test_arrows_turn_a_value_and_a_dtype_says_whether_the_target_has_it() -> None:
+    for name, value, step, turned in (
+        ("do_quantization", True, 1, False),
+        ("quant_img_RGB2BGR", False, -1, True),
+        ("quant_img_RGB2BGR", [True, False], 1, [True, False]),
+        ("resize_fit", "stretch", -1, "pad"),
+        ("target_platform", None, 1, option("target_platform").choices[0]),
+        ("optimization_level", 3, 1, 3),
+        ("optimization_level", 3, -1, 2),
+        ("rknn_batch_size", None, 1, 1),
+        ("mean_values", [[1.0]], 1, [[1.0]]),
+    ):
+        assert option(name).turned(value, step) == turned, name
+    lines = option("quantized_dtype").described("rk3576")
+    fitting = {dtype for dtype, line in lines.items() if "✗ not on rk3576" not in line}
+    assert fitting == {"w8a8", "w4a16"}
+    assert all("✗" not in line for line in option("quantized_dtype").described("").values())

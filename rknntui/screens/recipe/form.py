@@ -16,7 +16,6 @@ from textual.widgets import Input
 from engine import OPTIONS, SECTIONS, EngineError, Option, sanitize
 from engine.wire.requests import VALIDATE, OfRecipe
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.recipe.words import turned
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.strips import fit
 
@@ -136,7 +135,7 @@ class FormRows(Rows):
         """Take the next or previous value."""
         if (option := self.option) is not None:
             value = self.place.session.recipe.get(option.name, option.default)
-            new = turned(option, value, step)
+            new = option.turned(value, step)
             if new != value:
                 self.place.change_recipe({option.name: new})
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from engine import NORMALISATIONS, OPTIONS, Finding, chips_with, sanitize
+from engine import OPTIONS, Finding, sanitize
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.screens.dialogs.dialogs import ask_user
-from rknntui.screens.dialogs.lists import ChoiceDialog
 from rknntui.session.target import generation_of
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.wrap import wrap_line
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from engine import Option
     from engine.wire.dataset import DatasetFacts
-    from rknntui.session.kept import Values
     from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 
@@ -182,92 +177,7 @@ UNSET = "none"
 """Stands for no value, where an option need not have one."""
 
 
-def choose(
-    app: App[Any],
-    option: Option,
-    recipe: Mapping[str, object],
-    then: Callable[[Values], None],
-) -> None:
-    """Show the values of an option; ``then`` gets the change of the recipe that was chosen."""
-    about = values_about(option, recipe)
-    now = recipe.get(option.name, option.default)
-
-    def take(choice: str) -> None:
-        then({option.name: None if choice == UNSET else choice})
-
-    dialog = ChoiceDialog(option.name, tuple(about), UNSET if now is None else str(now), about)
-    ask_user(app, dialog, take)
-
-
 def values_about(option: Option, recipe: Mapping[str, object]) -> dict[str, str]:
     """Value -> a line on it, in the order of the list; of a dtype whether the target has it."""
-    about = {choice: option.about.get(choice, "") for choice in option.choices}
-    target = recipe.get("target_platform")
-    if option.name == "quantized_dtype" and target:
-        for dtype, text in about.items():
-            if target not in chips_with(dtype):
-                about[dtype] = f"✗ not on {target}. {text}"
-    if option.default is None:
-        return {UNSET: "No value. " + option.help, **about}
-    return about
-
-
-_TYPED = "other values"
-
-
-def ask_usual(
-    app: App[Any],
-    recipe: Mapping[str, object],
-    shapes: Sequence[Sequence[int]],
-    then: Callable[[Values], None],
-    edit: Callable[[], None],
-) -> None:
-    """Show the usual means and stds; ``then`` gets both with the order of the channels.
-
-    Args:
-        app: shows them.
-        recipe: as it is.
-        shapes: of the model's inputs.
-        then: called with the changes that were chosen.
-        edit: called where other values are to be typed.
-    """
-    known = {usual: usual.changes(shapes) for usual in NORMALISATIONS}
-    found = {usual.name: changes for usual, changes in known.items() if changes}
-    about = {u.name: f"{u.text}; {u.about}" for u, changes in known.items() if changes}
-    if not found:
-        edit()
-        return
-    both = {name: recipe.get(name) for name in NORMALISING}
-    now = next((name for name, changes in found.items() if changes.items() >= both.items()), "")
-    about[_TYPED] = "Type them, a value per channel."
-
-    def take(choice: str) -> None:
-        if choice == _TYPED:
-            edit()
-        else:
-            then(dict(found[choice]))
-
-    ask_user(app, ChoiceDialog("mean_values and std_values", tuple(about), now, about), take)
-
-
-def turned(option: Option, value: object, step: int) -> object:
-    """The value that left or right makes of another one; the same where they do nothing.
-
-    Args:
-        option: whose value it is.
-        value: that it has now.
-        step: -1 for left, 1 for right.
-    """
-    if option.kind == "bool" or (option.kind == "flags" and isinstance(value, bool)):
-        return not value
-    if option.kind == "choice":
-        unset = (None,) if option.default is None else ()
-        choices = (*unset, *option.choices)
-        at = choices.index(value) if value in choices else 0
-        return choices[(at + step) % len(choices)]
-    if option.kind == "int":
-        new = (value if isinstance(value, int) else 0) + step
-        low, high = option.minimum, option.maximum
-        if (low is None or new >= low) and (high is None or new <= high):
-            return new
-    return value
+    about = option.described(str(recipe.get("target_platform") or ""))
+    return {UNSET: "No value. " + option.help, **about} if option.default is None else about

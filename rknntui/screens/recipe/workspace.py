@@ -10,24 +10,25 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine import OPTIONS, Finding, Option, did_you_mean, sanitize
+from engine import NORMALISATIONS, OPTIONS, Finding, Option, did_you_mean, sanitize
 from engine.wire.requests import RECIPE_SAVE, VALIDATE, OfRecipe, Saved, SaveParams
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
 from rknntui.links import GoTo, GoToOption, Link
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.dialogs.dialogs import ask_user
+from rknntui.screens.dialogs.lists import ChoiceDialog
 from rknntui.screens.dialogs.picker import MODELS, PathPicker, ask_new_file
 from rknntui.screens.recipe.data import SampleList, SamplePreview
 from rknntui.screens.recipe.form import PER_LAYER, OptionForm, as_typed
 from rknntui.screens.recipe.words import (
     NORMALISING,
-    ask_usual,
-    choose,
+    UNSET,
     diff_lines,
     facts_text,
     help_lines,
     issue_lines,
+    values_about,
 )
 from rknntui.session.kept import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
@@ -234,18 +235,49 @@ class Recipe(TableWorkspace):
     @on(Rows.Chosen, "#options")
     def _option_chosen(self) -> None:
         """Edit; list what there is to choose from, and Layers for what has an entry a layer."""
-        option, recipe = self.form.rows.option, self.session.recipe
+        option = self.form.rows.option
         if option is None or self.unavailable_reason("edit"):
             self.action_edit()
         elif option.kind == "choice":
-            choose(self.app, option, recipe, self.change_recipe)
+            self._list_values(option)
         elif option.name in NORMALISING:
-            shapes = [tensor.shape for tensor in self.session.inputs]
-            ask_usual(self.app, recipe, shapes, self.change_recipe, self.form.edit)
+            self._list_usual()
         elif option.kind in PER_LAYER and self.session.built is not None:
             self.post_message(GoTo("layers"))
         else:
             self.action_edit()
+
+    def _list_values(self, option: Option) -> None:
+        name, about = option.name, values_about(option, self.session.recipe)
+        now = str(self.session.recipe.get(name) or option.default or UNSET)
+
+        def take(choice: str) -> None:
+            self.change_recipe({name: None if choice == UNSET else choice})
+
+        ask_user(self.app, ChoiceDialog(name, tuple(about), now, about), take)
+
+    def _list_usual(self) -> None:
+        """List the usual means and stds; both are set, with the order of the channels."""
+        shapes = [tensor.shape for tensor in self.session.inputs]
+        known = {usual: usual.changes(shapes) for usual in NORMALISATIONS}
+        found = {usual.name: dict(changes) for usual, changes in known.items() if changes}
+        about = {u.name: f"{u.text}; {u.about}" for u, changes in known.items() if changes}
+        both = {name: self.session.recipe.get(name) for name in NORMALISING}
+        now = next((n for n, changes in found.items() if changes.items() >= both.items()), "")
+
+        def take(choice: str) -> None:
+            if choice in found:
+                self.change_recipe(found[choice])
+            else:
+                self.form.edit()
+
+        if found:
+            about["other values"] = "Type them, a value per channel."
+            ask_user(
+                self.app, ChoiceDialog(" and ".join(NORMALISING), tuple(about), now, about), take
+            )
+        else:
+            self.form.edit()
 
     def action_edit(self) -> None:
         """Edit in place; a file or folder is chosen in the picker."""
