@@ -210,10 +210,13 @@ class Param:
         """The value that a text in a form means; an empty text means the default.
 
         Raises:
-            ValueError: it means none; the message is for the user.
+            ValueError: it means none, or is empty where one is needed; the message is for the user.
         """
         words = text.split() if self.many else [text.strip()]
         if not text.strip():
+            if self.required:
+                as_in = f", as {self.flag.metavar}" if self.flag.metavar else ""
+                raise ValueError(f"{self.label}: it is needed{as_in}.")
             return self.default
         values = [self._one(word) for word in words]
         return dict(values) if self.pairs else tuple(values) if self.many else values[0]

@@ -57,6 +57,8 @@ async def test_a_value_is_checked_as_it_is_typed_by_the_option_and_by_the_model(
         await pilot.press("escape")
         assert "mean_values" not in app.session.recipe
         assert "mean_values" not in app.session.all_problems
+        tab = app.screen.active_bindings["tab"]
+        assert tab.node is not workspace.form, "Tab goes to the next pane, as everywhere"
 
         await pilot.press("e")
         await press_text(pilot, "127.5")

@@ -207,9 +207,6 @@ class RequestDialog(Dialog):
                 secret = param.flag.kind == "secret"
                 if secret and self._value(name) != self._value(_again(name)):
                     raise ValueError(f"{param.label}: that is another one than the first time.")
-                if param.required and not self._value(name).strip():
-                    as_in = f", as {param.flag.metavar}" if param.flag.metavar else ""
-                    raise ValueError(f"{param.label}: it is needed{as_in}.")
             texts = {name: self._value(name) for name in self._params}
             request = self._check(*self._form.read(self._now, texts))
         except ValueError as error:

@@ -145,44 +145,31 @@ class FormRows(Rows):
             self.place.change_recipe({option.name: None})
 
 
-class Editor(Input):
-    """The value under the cursor while it is edited."""
+class OptionForm(Container):
+    """The lines, and over them the editor of the value under the cursor."""
 
     BINDINGS = [
         Binding("escape", "leave(0)", "Cancel", show=False),
         Binding("up", "leave(-1)", "Accept, previous", show=False),
         Binding("down,tab", "leave(1)", "Accept, next", show=False),
     ]
-
-    def action_leave(self, step: int) -> None:
-        """Accept and move on, which a text that is no value does not; 0: leave without a change."""
-        form = self.query_ancestor(OptionForm)
-        if not step:
-            form.close_editor()
-        elif form.accept():
-            form.rows.action_move(step)
-
-
-class OptionForm(Container):
-    """The lines and the editor over them."""
-
     DEFAULT_CSS = """
     OptionForm {
         layers: lines edit; height: 1fr;
         & > FormRows { layer: lines; height: 1fr; }
-        & > Editor {
+        & > Input {
             layer: edit; position: absolute; height: 1; border: none; padding: 0; display: none;
             background: $panel;
         }
-        &.-editing > Editor { display: block; }
-        &.-bad > Editor { color: $error; }
+        &.-editing > Input { display: block; }
+        &.-bad > Input { color: $error; }
     }
     """
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.rows = FormRows(id="options")
-        self._editor = Editor(compact=True, select_on_focus=True)
+        self._editor = Input(compact=True, select_on_focus=True)
         self._editor.cursor_blink = False
         self._edited: Option | None = None
 
@@ -219,6 +206,17 @@ class OptionForm(Container):
         """The editor stays over its line."""
         if self.editing:
             self.call_after_refresh(self._lay_over)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """There is nothing to leave where no value is edited."""
+        return self.editing
+
+    def action_leave(self, step: int) -> None:
+        """Accept and move on, which a text that is no value does not; 0: leave without a change."""
+        if not step:
+            self.close_editor()
+        elif self.accept():
+            self.rows.action_move(step)
 
     def close_editor(self) -> None:
         """Leave the editor; the lines have the focus."""

@@ -70,9 +70,7 @@ class Recipe(TableWorkspace):
         &.-stacked.-options #recipe-body { layout: vertical; }
         &.-stacked.-options #recipe-side { height: 7; }
         &.-stacked.-options OptionForm { width: 1fr; height: 1fr; max-width: 100%; }
-        &.-stacked.-options #option-help {
-            height: 1fr; max-height: 100%; border-bottom: none;
-        }
+        &.-stacked.-options #option-help { height: 1fr; max-height: 100%; border-bottom: none; }
         &.-stacked.-detail #recipe-side, &.-detail #option-help { height: 1fr; max-height: 100%; }
     }
     """
