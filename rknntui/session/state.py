@@ -493,12 +493,16 @@ class Session:
         """What the names of files begin with: the model's own."""
         return Path(str(self.recipe.get("model") or self.path or "model")).stem
 
+    def value(self, name: str) -> str:
+        """An option as the recipe has it, else its default."""
+        from engine import option
+
+        return str(self.recipe.get(name) or option(name).default or "")
+
     @property
     def chip(self) -> str:
         """The chip that the recipe is for."""
-        from engine import option
-
-        return str(self.recipe.get("target_platform") or option("target_platform").default or "")
+        return self.value("target_platform")
 
     def choose_compiled(self, path: str | None) -> None:
         """Take the compiled file that boards run; None for none."""

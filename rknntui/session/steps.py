@@ -6,12 +6,12 @@ that is being asked for and one that was asked for in vain have signs of their o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
-from engine import human_bytes, option, sanitize, shape_text, sqnr_rank, sqnr_text
+from engine import human_bytes, sanitize, shape_text, sqnr_rank, sqnr_text
 from engine.wire.formats import COUNT, DURATION, PERCENT, PROGRESS, RATE
 from engine.wire.names import VENDOR_KINDS
 from rknntui.session.target import changed_since, toolkit_of
@@ -26,29 +26,18 @@ if TYPE_CHECKING:
 State = Literal[
     "absent", "loading", "stale", "running", "done", "finding", "failed", "estimated", "possible"
 ]
-SIGNS: dict[State, str] = {
-    "absent": "–",
-    "loading": "…",
-    "stale": "●",
-    "running": "▶",
-    "done": "✓",
-    "finding": "!",
-    "failed": "✗",
-    "estimated": "~",
-    "possible": "○",
+STATES: dict[State, tuple[str, str]] = {
+    "absent": ("–", "dim"),
+    "loading": ("…", "dim"),
+    "stale": ("●", "warn"),
+    "running": ("▶", "accent"),
+    "done": ("✓", "good"),
+    "finding": ("!", "warn"),
+    "failed": ("✗", "bad"),
+    "estimated": ("~", ""),
+    "possible": ("○", ""),
 }
-STYLES: dict[State, str] = {
-    "absent": "dim",
-    "loading": "dim",
-    "stale": "warn",
-    "running": "accent",
-    "done": "good",
-    "finding": "warn",
-    "failed": "bad",
-    "estimated": "",
-    "possible": "",
-}
-"""Styles of :class:`rknntui.widgets.strips.Painted` for the signs."""
+"""State -> its sign, and the sign's style of :class:`rknntui.widgets.strips.Painted`."""
 _NAMES = 3
 """So many names are told of a list."""
 
@@ -58,32 +47,38 @@ class Step:
     """One step.
 
     Attributes:
-        name: model, config, dataset, build, accuracy, estimate, compile, board or result.
         state: how far it is.
         figure: the one that matters; empty where there is none.
         text: one line of what is known.
         action: id of the action that does it next; empty where nothing is to be done.
         does: what that action does, in words.
         seconds: that it takes about, as it took the last time; None where that is not known.
+        name: model, config, dataset, build, accuracy, estimate, compile, board or result.
     """
 
-    name: str
     state: State
     figure: str = ""
     text: str = ""
     action: str = ""
     does: str = ""
     seconds: float | None = None
+    name: str = ""
 
     @property
     def sign(self) -> str:
         """One character that stands for the state."""
-        return SIGNS[self.state]
+        return STATES[self.state][0]
+
+    @property
+    def style(self) -> str:
+        """That of the sign."""
+        return STATES[self.state][1]
 
 
 def steps(session: Session) -> tuple[Step, ...]:
     """All steps in their order."""
-    return tuple(_common(name, session) or tell(session) for name, tell in _STEPS.items())
+    told = {name: _common(name, session) or tell(session) for name, tell in _STEPS.items()}
+    return tuple(replace(step, name=name) for name, step in told.items())
 
 
 def _common(name: str, session: Session) -> Step | None:
@@ -92,21 +87,29 @@ def _common(name: str, session: Session) -> Step | None:
         return None
     if session.container is not None:
         if name in ("config", "dataset", "build"):
-            return Step(name, "done", "", "in the container")
-        return Step(name, "done" if session.vendor else "absent") if name == "compile" else None
-    return None if session.recipe.get("model") else Step(name, "absent")
+            return Step("done", "", "in the container")
+        return Step("done" if session.vendor else "absent") if name == "compile" else None
+    return None if session.recipe.get("model") else Step("absent")
 
 
-def _of_job(name: str, job: JobView | None, again: tuple[str, str, float | None]) -> Step | None:
+def _of_job(job: JobView | None, again: tuple[str, str, float | None]) -> Step | None:
     """A step while its job runs, and where it failed."""
     if job is not None and job.running:
         done = PROGRESS.text(job.fraction)
         stage = f" · {job.stage.title.lower()}" if job.stage is not None else ""
-        return Step(name, "running", done, f"{done}{stage}")
+        return Step("running", done, f"{done}{stage}")
     if job is not None and job.state in ("failed", "cancelled"):
         what = sanitize(str((job.error or {}).get("what", "")), 200)
-        return Step(name, "failed", "", f"{job.state}: {what}".rstrip(": "), *again)
+        return Step("failed", "", f"{job.state}: {what}".rstrip(": "), *again)
     return None
+
+
+def _checked(figure: str, text: str, findings: Iterable[Finding]) -> Step:
+    """A step that is done, and how much was found in it that is more than a note."""
+    worse = sum(finding.severity != "info" for finding in findings)
+    if worse:
+        return Step("finding", figure, f"{text} · {_count(worse, 'finding')}")
+    return Step("done", figure, text)
 
 
 def next_step(known: Sequence[Step]) -> Step:
@@ -127,9 +130,9 @@ def next_step(known: Sequence[Step]) -> Step:
 def _model(session: Session) -> Step:
     model = session.model
     if session.opening:
-        return Step("model", "loading", "", f"opening {sanitize(session.opening, 60)}")
+        return Step("loading", "", f"opening {sanitize(session.opening, 60)}")
     if model is None:
-        return Step("model", "absent", "", "no model is open", "app.open", "open a file")
+        return Step("absent", "", "no model is open", "app.open", "open a file")
     inputs = ", ".join(shape_text(port.shape) for port in model.inputs[:_NAMES])
     parts = [
         sanitize(PurePath(model.path).name, 60),
@@ -140,88 +143,76 @@ def _model(session: Session) -> Step:
     ]
     text = " · ".join(part for part in parts if part)
     if model.kind in VENDOR_KINDS:
-        return Step("model", "done", "", f"{text} · the vendor's file: to be looked at and run")
+        return Step("done", "", f"{text} · the vendor's file: to be looked at and run")
     if model.loaded is False:
-        return Step("model", "possible", "", f"{text} · not loaded", "model.load", "load it")
-    worse = sum(finding.severity != "info" for finding in model.findings)
-    if worse:
-        return Step(
-            "model", "finding", COUNT.text(model.nodes), f"{text} · {_count(worse, 'finding')}"
-        )
-    return Step("model", "done", COUNT.text(model.nodes), text)
+        return Step("possible", "", f"{text} · not loaded", "model.load", "load it")
+    return _checked(COUNT.text(model.nodes), text, model.findings)
 
 
 def _config(session: Session) -> Step:
     recipe = session.recipe
-    figure = _dtype(session)
+    quantizes = _quantizes(session)
+    figure = session.value("quantized_dtype") if quantizes else "float16"
     problems = {n: why for n, why in session.all_problems.items() if n != "dataset"}
     if problems:
         name, why = next(iter(problems.items()))
         text = f"{_count(len(problems), 'problem')}: {name}: {sanitize(why, 120)}"
         does = "show the problem"
-        return Step("config", "failed", str(len(problems)), text, "overview.problem", does)
-    said = [figure]
-    if _quantizes(session):
-        said.append(str(recipe.get("quantized_algorithm") or option("quantized_algorithm").default))
-    said += [
-        f"{name.split('_')[0]} {_values(recipe[name])}"
-        for name in ("mean_values", "std_values")
-        if recipe.get(name)
-    ]
-    if not recipe.get("mean_values") and not recipe.get("std_values"):
+        return Step("failed", str(len(problems)), text, "overview.problem", does)
+    unsaved = session.recipe_path is not None and session.dirty
+    said = [figure] + ["not saved"] * unsaved
+    said += [session.value("quantized_algorithm")] * quantizes
+    pixels = {
+        name: recipe[f"{name}_values"] for name in ("mean", "std") if f"{name}_values" in recipe
+    }
+    said += [f"{name} {_values(value)}" for name, value in pixels.items()]
+    if not pixels:
         said.append("no mean and std: pixels reach the network as 0 to 255")
-    state: State = "done"
-    if session.recipe_path is not None and session.dirty:
-        state = "stale"
-        said.insert(1, "not saved")
-    return Step("config", state, figure, " · ".join(said), "go.recipe", "show the options")
+    state: State = "stale" if unsaved else "done"
+    return Step(state, figure, " · ".join(said), "go.recipe", "show the options")
 
 
 def _dataset(session: Session) -> Step:
     if not _quantizes(session):
-        return Step("dataset", "done", "", "not needed: the recipe does not quantize")
+        return Step("done", "", "not needed: the recipe does not quantize")
     path = str(session.recipe.get("dataset") or "")
     choose = "overview.samples", "choose samples"
     if not path:
-        return Step("dataset", "absent", "", "no calibration samples", *choose)
+        return Step("absent", "", "no calibration samples", *choose)
     name, facts = sanitize(PurePath(path).name, 60), session.dataset
     if (why := session.asked.get("dataset")) and facts is None:
-        return Step("dataset", "failed", "", f"{name} · {sanitize(why, 200)}", *choose)
+        return Step("failed", "", f"{name} · {sanitize(why, 200)}", *choose)
     if facts is None:
-        return Step("dataset", "loading", "", f"{name} · reading")
-    state: State = "failed" if facts.problems else "finding" if facts.findings else "done"
-    figure, said = COUNT.text(facts.samples), [name]
+        return Step("loading", "", f"{name} · reading")
+    figure, samples = COUNT.text(facts.samples), _count(facts.samples, "sample")
     if facts.problems:
-        first = facts.problems[0]
-        more = f" and {len(facts.problems) - 1} more" if len(facts.problems) > 1 else ""
-        said.append(f"line {first.line}: {sanitize(first.what, 120)}{more}")
-    elif facts.findings:
-        said.append(sanitize(facts.findings[0].what, 100).removesuffix("."))
-    text = " · ".join([*said, _count(facts.samples, "sample")])
-    if facts.problems:
-        return Step("dataset", state, figure, text, "go.recipe", "show the files")
-    return Step("dataset", state, figure, text)
+        first, *rest = facts.problems
+        more = f" and {len(rest)} more" if rest else ""
+        what = f"line {first.line}: {sanitize(first.what, 120)}{more}"
+        text = f"{name} · {what} · {samples}"
+        return Step("failed", figure, text, "go.recipe", "show the files")
+    if facts.findings:
+        what = sanitize(facts.findings[0].what, 100).removesuffix(".")
+        return Step("finding", figure, f"{name} · {what} · {samples}")
+    return Step("done", figure, f"{name} · {samples}")
 
 
 def _build(session: Session) -> Step:
     summary = session.summary
     seconds = _took(session, "build")
     build = "app.build", "build", seconds
-    if step := _of_job("build", session.newest("build", ours=True), build):
+    if step := _of_job(session.newest("build", ours=True), build):
         return step
     if summary is None:
         ready = not session.all_problems and _dataset(session).state != "absent"
-        return Step("build", "possible" if ready else "absent", "", "not built yet", *build)
+        return Step("possible" if ready else "absent", "", "not built yet", *build)
     size = human_bytes(summary.container_bytes)
     if session.stale:
-        return Step("build", "stale", size, f"{changed_since(session)} changed since", *build)
+        return Step("stale", size, f"{changed_since(session)} changed since", *build)
     took = "" if seconds is None else f" · took {DURATION.text(seconds)} (measured)"
     kind = f"{summary.quantized_dtype} {summary.quantized_algorithm}"
     text = f"{kind if summary.quantized else 'float'} · container {size}{took}"
-    worse = sum(finding.severity != "info" for finding in summary.findings)
-    if worse:
-        return Step("build", "finding", size, f"{text} · {_count(worse, 'finding')}")
-    return Step("build", "done", size, text)
+    return _checked(size, text, summary.findings)
 
 
 def _accuracy(session: Session) -> Step:
@@ -229,9 +220,9 @@ def _accuracy(session: Session) -> Step:
 
     summary = session.summary
     if summary is None:
-        return Step("accuracy", "absent", "", "needs a build")
+        return Step("absent", "", "needs a build")
     if not summary.quantized:
-        return Step("accuracy", "done", "float", "not quantized: as the float model")
+        return Step("done", "float", "not quantized: as the float model")
     outputs = sorted(summary.outputs, key=lambda output: sqnr_rank(output.sqnr_db))
     lowest = outputs[0].sqnr_db if outputs else None
     figure = sqnr_text(lowest)
@@ -243,9 +234,9 @@ def _accuracy(session: Session) -> Step:
     text = f"{'  '.join(said)} simulated over {over}{_scores(session)}"
     show = "go.layers", "show the layers"
     if session.stale:
-        return Step("accuracy", "stale", figure, f"{text} · of the build before", *show)
+        return Step("stale", figure, f"{text} · of the build before", *show)
     low = lowest is not None and lowest < LOW_DB
-    return Step("accuracy", "finding" if low else "done", figure, text, *show)
+    return Step("finding" if low else "done", figure, text, *show)
 
 
 def _estimate(session: Session) -> Step:
@@ -256,100 +247,91 @@ def _estimate(session: Session) -> Step:
             rates = [(row.fps.value, row.chip) for row in session.estimates.chips if row.fps]
             for rate, best in sorted(rates)[-1:]:
                 text += f" · fastest {best}: {RATE.text(rate)} FPS estimated"
-        return Step("estimate", "absent", "", text, "app.target", "choose a chip")
+        return Step("absent", "", text, "app.target", "choose a chip")
     row = estimate_of(session)
     why = session.asked.get("estimate")
     if row is None and why:
-        return Step("estimate", "failed", "", f"{chip} · {sanitize(why, 200)}")
+        return Step("failed", "", f"{chip} · {sanitize(why, 200)}")
     if row is None:
-        return Step("estimate", "loading", "", f"{chip} · estimating")
+        return Step("loading", "", f"{chip} · estimating")
     if row.fps is None:
         why = f"{chip} · {sanitize(row.problem, 160)}"
-        return Step("estimate", "finding", "no", why, "go.chips", "show the chips")
+        return Step("finding", "no", why, "go.chips", "show the chips")
     fps = f"{RATE.text(row.fps.value)} FPS"
     text = f"{chip} {fps} ({RATE.text(row.fps.low)}–{RATE.text(row.fps.high)}) estimated"
     if row.memory is not None:
         text += f" · {human_bytes(row.memory.total)}"
     if row.cpu_layers:
         text += f" · {_count(row.cpu_layers, 'layer')} on the CPU"
-    return Step(
-        "estimate",
-        "estimated",
-        fps,
-        text,
-        "go.chips",
-        "show the chips",
-    )
+    return Step("estimated", fps, text, "go.chips", "show the chips")
 
 
 def _compile(session: Session) -> Step:
     chip, name = session.chip, PurePath(session.compiled or "").name
     job = session.newest("compile", ours=True)
     compile_ = "overview.compile", f"compile for {chip}", _took(session, "compile")
-    if step := _of_job("compile", job, compile_):
+    if step := _of_job(job, compile_):
         return step
     ready: State = "possible" if session.summary is not None and chip else "absent"
     made = compiled_of(session)
     if made is not None and made[1].problem:
-        return Step("compile", "failed", "", sanitize(made[1].problem, 200), *compile_)
+        return Step("failed", "", sanitize(made[1].problem, 200), *compile_)
     if made is not None:
         job, compiled = made
         size = human_bytes(compiled.size)
         text = f"{sanitize(PurePath(compiled.path).name, 60)} · {size} · {compiled.toolkit}"
         if job.recipe != session.recipe:
-            return Step("compile", "stale", size, f"{text} · of another recipe", *compile_)
-        return Step("compile", "done", size, text)
+            return Step("stale", size, f"{text} · of another recipe", *compile_)
+        return Step("done", size, text)
     if name:
-        return Step("compile", "done", "", f"{sanitize(name, 60)}, chosen", *compile_)
+        return Step("done", "", f"{sanitize(name, 60)}, chosen", *compile_)
     if chip and session.toolkits is not None and toolkit_of(session) is None:
         return _export(session, f"no toolkit for {chip} here", ready)
-    return Step(
-        "compile", ready, "", f"not compiled for {chip} yet" if chip else "needs a chip", *compile_
-    )
+    return Step(ready, "", f"not compiled for {chip} yet" if chip else "needs a chip", *compile_)
 
 
 def _export(session: Session, why: str, ready: State) -> Step:
     """In the place of a compilation: a file for a toolkit elsewhere."""
     job = session.newest("export", ours=True)
     if job is None or job.state != "done":
-        return Step("compile", ready, "", f"{why}: export for one elsewhere", "overview.export",
+        return Step(ready, "", f"{why}: export for one elsewhere", "overview.export",
                     "export")  # fmt: skip
     name = sanitize(PurePath(str(job.params.get("path"))).name, 60)
-    return Step("compile", "finding", "", f"{name} exported · {why}", "go.chips", "install one")
+    return Step("finding", "", f"{name} exported · {why}", "go.chips", "install one")
 
 
 def _board(session: Session) -> Step:
     show = ("go.bench", "show the boards")
     if session.boards.chosen is None:
-        return Step("board", "absent", "", "no board is chosen", *show)
+        return Step("absent", "", "no board is chosen", *show)
     board, bench = sanitize(session.boards.chosen, 60), session.bench
     if bench is not None and bench.board == session.boards.chosen and (bench.running or bench.fps):
         figure = "" if bench.fps is None else f"{RATE.text(bench.fps)} FPS"
         said = f"{figure} {bench.label}" if figure else "a run starts"
         state: State = "failed" if bench.lost else "running" if bench.running else "done"
         why = f" · {sanitize(bench.lost, 200)}" if bench.lost else ""
-        return Step("board", state, figure, f"{board} · {said}{why}", "go.bench", "show the run")
+        return Step(state, figure, f"{board} · {said}{why}", "go.bench", "show the run")
     if session.boards.listing is None:
-        return Step("board", "possible", "", f"{board} · not looked for", "go.bench", "look for it")
+        return Step("possible", "", f"{board} · not looked for", "go.bench", "look for it")
     device = session.boards.device
     if device is None or not device.usable:
         why = "not there" if device is None else sanitize(device.what, 120)
-        return Step("board", "failed", "", f"{board} · {why}", *show)
+        return Step("failed", "", f"{board} · {why}", *show)
     if not session.boards.met:
-        return Step("board", "possible", "", f"{board} · not asked yet", *show)
-    return Step("board", "done", "", board)
+        return Step("possible", "", f"{board} · not asked yet", *show)
+    return Step("done", "", board)
 
 
 def _result(session: Session) -> Step:
     show = "go.result", "run a sample", None
     job = session.newest("simulate", "board.run", ours=True)
-    if step := _of_job("result", job, show):
+    if step := _of_job(job, show):
         return step
     if job is not None and job.state == "done":
         where = "on a board" if job.method == "board.run" else "simulated"
-        return Step("result", "done", "", f"a sample ran, {where}", *show)
+        return Step("done", "", f"a sample ran, {where}", *show)
     ready = session.summary is not None
-    return Step("result", "possible" if ready else "absent", "", "no sample ran yet", *show)
+    return Step("possible" if ready else "absent", "", "no sample ran yet", *show)
 
 
 _STEPS: dict[str, Callable[[Session], Step]] = {
@@ -385,12 +367,6 @@ def compiled_of(session: Session) -> tuple[JobView, Compiled] | None:
         return None
     job, models = last
     return next(((job, row) for row in models.chips if row.chip == session.chip.lower()), None)
-
-
-def _dtype(session: Session) -> str:
-    if not _quantizes(session):
-        return "float16"
-    return str(session.recipe.get("quantized_dtype") or option("quantized_dtype").default)
 
 
 def _quantizes(session: Session) -> bool:

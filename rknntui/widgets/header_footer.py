@@ -13,7 +13,7 @@ from textual.strip import Strip
 from engine import sanitize
 from engine.wire.formats import PROGRESS
 from rknntui.keys.actions import REGISTRY, key_text
-from rknntui.session.steps import STYLES, steps
+from rknntui.session.steps import steps
 from rknntui.session.target import mismatches, toolkit_of
 from rknntui.widgets.strips import Line, Painted, cells, shorten
 from rknntui.workspaces import WORKSPACES
@@ -254,7 +254,7 @@ def step_tabs(session: Session) -> list[Tab]:
             figure = ("" if shown.state == "stale" else shown.figure) or own[-1].figure
             if name == "recipe":
                 figure = own[0].figure
-            tab = replace(tab, sign=shown.sign, figure=figure, style=STYLES[shown.state])
+            tab = replace(tab, sign=shown.sign, figure=figure, style=shown.style)
             if name in wrong and shown.state not in _TOLD:
                 tab = replace(tab, sign="!", style="warn")
         elif name == "builds" and (builds := len(session.builds or ())):

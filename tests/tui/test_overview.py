@@ -24,7 +24,7 @@ from rknntui.session.background import Background
 from rknntui.session.job_view_model import JobView
 from rknntui.session.kept import State
 from rknntui.session.state import Session
-from rknntui.session.steps import SIGNS, next_step, steps
+from rknntui.session.steps import STATES, next_step, steps
 from rknntui.widgets.header_footer import step_tabs
 from rknntui.workspaces import WORKSPACES
 from tests.tui.conftest import residual_model, screen_text, settle, until
@@ -58,7 +58,7 @@ def test_absent_loading_and_failed_have_signs_of_their_own() -> None:
     session.known("dataset", "There is no such folder.")
     assert by_name(session)["dataset"] == "✗"
     assert by_name(session)["estimate"] == "…"
-    assert len(set(SIGNS.values())) == len(SIGNS), "each state has a sign"
+    assert len({sign for sign, _ in STATES.values()}) == len(STATES), "each state has a sign"
     assert words.builds(session).empty == "… reading"
     session.builds = ()
     assert words.builds(session).empty == "– none yet"

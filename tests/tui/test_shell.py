@@ -156,7 +156,7 @@ async def test_help_names_the_keys_of_the_focus() -> None:
 
 
 def test_help_names_a_next_step_whose_action_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    step = Step("compile", "possible", "", "", "overview.compile", "compile for rk3588")
+    step = Step("possible", "", "", "overview.compile", "compile for rk3588", name="compile")
     monkeypatch.setattr("rknntui.screens.dialogs.help.next_step", lambda known: step)
     said = first_lines(Session(lambda message: None), "chips")[-1]
     assert said == "Next: compile for rk3588 (0, Enter)."

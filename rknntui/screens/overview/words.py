@@ -25,7 +25,7 @@ from engine.wire.formats import (
 )
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.session.promotion import LayerEdits
-from rknntui.session.steps import STYLES, Step, placement
+from rknntui.session.steps import Step, placement
 from rknntui.session.target import mismatches
 from rknntui.widgets.findings import SIGNS
 from rknntui.widgets.one_line import Fact, fit_facts
@@ -56,7 +56,7 @@ def step_line(step: Step, width: int, *, lit: bool) -> Line:
     """A step; the one that is lit says what Enter does. Facts at the end give way first."""
     name = LABELS.get(step.name, step.name)
     line: Line = [("▸ " if lit else "  ", "key"), (f"{name:<{_NAME}}", "head" if lit else "")]
-    line += [(f"{step.sign} ", STYLES[step.state])]
+    line += [(f"{step.sign} ", step.style)]
     does: Line = []
     if lit and (step.does or step.state == "running"):
         about = "" if step.seconds is None else f", about {DURATION.text(step.seconds)}"

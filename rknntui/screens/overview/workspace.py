@@ -228,16 +228,16 @@ class Overview(Workspace):
         recent = []
         for at, path in enumerate(there, 1):
             text = f"{sanitize(Path(path).name, 80)} · {sanitize(str(Path(path).parent), 200)}"
-            recent.append(Step(f"recent {at}", "possible", path, text, _RECENT, "open it"))
+            recent.append(Step("possible", path, text, _RECENT, "open it", name=f"recent {at}"))
         named = filter(None, (session.boards.chosen, *session.boards.over_ssh))
         boards = [device.id for device in session.boards.devices] or named
         text = ", ".join(sanitize(board, 60) for board in boards) or "none known"
         return (
             *recent[:1],
-            Step("open", "possible", "", opens, "app.open", "choose it"),
-            Step("demo", "possible", "", demo, "overview.demo", "open it"),
+            Step("possible", "", opens, "app.open", "choose it", name="open"),
+            Step("possible", "", demo, "overview.demo", "open it", name="demo"),
             *recent[1:],
-            Step("boards", "possible", "", text, "go.bench", "show them"),
+            Step("possible", "", text, "go.bench", "show them", name="boards"),
         )
 
     def listed_findings(self) -> Sequence[Finding]:
