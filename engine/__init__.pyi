@@ -128,6 +128,7 @@ from engine.reports.builds import BuildRow as BuildRow
 from engine.reports.builds import Priced as Priced
 from engine.reports.builds import Tried as Tried
 from engine.reports.builds import build_rows as build_rows
+from engine.reports.builds import build_times as build_times
 from engine.reports.builds import change_words as change_words
 from engine.reports.builds import changed_options as changed_options
 from engine.reports.builds import pareto_front as pareto_front

@@ -21,6 +21,7 @@ from engine.reports.builds import (
     Priced,
     Tried,
     build_rows,
+    build_times,
     recipe_of,
     result_of,
     results_of,
@@ -164,17 +165,10 @@ async def _front(
     if summary.outputs:
         lowest = min(sqnr_rank(one.sqnr_db) for one in summary.outputs)
         known.append(Tried("this", recipe, lowest, "this build"))
-    found = []
-    for one in known:
-        chips = (str(recipe["target_platform"]),)
-        params = EstimateParams(recipe=dict(one.recipe), chips=chips, layers=False)
-        try:
-            answer: Estimates | None = await ask(COST_ESTIMATE, params)
-        except EngineError:  # its model is gone
-            continue
-        if answer is not None and answer.chips and (time := answer.chips[0].time_ms) is not None:
-            found.append((time.value, one))
-    return found
+    by_id = {one.id: one for one in known}
+    recipes = [(one.id, one.recipe) for one in known]
+    times = build_times(ask, recipes, str(recipe["target_platform"]))
+    return [(time, by_id[name]) async for name, time in times if time is not None]
 
 
 # -- charts ----------------------------------------------------------------------------------------

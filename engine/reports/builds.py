@@ -6,8 +6,17 @@ should be counts as absent.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +26,7 @@ from engine.base.text import sanitize
 from engine.jobs.history import JobRecord, read_result
 from engine.options import OPTIONS, Option
 from engine.report import sqnr_rank
+from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates, Interval
 from engine.wire.formats import FIGURE, SHORT_MOMENT
 
 if TYPE_CHECKING:
@@ -238,6 +248,31 @@ def pareto_front(points: Iterable[Priced]) -> list[Priced]:
         if not best or point[1].lowest > best[-1][1].lowest:
             best.append(point)
     return best
+
+
+async def build_times(
+    ask: Callable[[Any, Any], Awaitable[Any]],
+    builds: Iterable[tuple[str, Values]],
+    chip: str | None = None,
+) -> AsyncIterator[tuple[str, float | None]]:
+    """The estimated milliseconds of an inference of builds, one after the other.
+
+    Args:
+        ask: answers a query, as that of :func:`engine.gather_report`.
+        builds: what each is called, and its recipe.
+        chip: that it is estimated for; None: each recipe's own.
+
+    Yields:
+        what it is called, and its time; None where there is no estimate.
+    """
+    for name, recipe in builds:
+        time: Interval | None = None
+        if target := chip or recipe.get("target_platform"):
+            params = EstimateParams(recipe=dict(recipe), chips=(str(target),), layers=False)
+            with contextlib.suppress(EngineError):  # its model is gone
+                answer: Estimates | None = await ask(COST_ESTIMATE, params)
+                time = answer.chips[0].time_ms if answer is not None and answer.chips else None
+        yield name, None if time is None else time.value
 
 
 # What changed between two recipes, in words.

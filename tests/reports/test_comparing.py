@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from engine import BuildRow, JobRecord, compare_builds, sections_text
+from engine import BuildRow, JobRecord, UsageError, build_times, compare_builds, sections_text
+from engine.wire.cost import ChipEstimate, EstimateParams, Estimates, Interval
 
 
 def build(outputs: dict[str, float], **recipe: Any) -> BuildRow:
@@ -51,3 +53,26 @@ def test_the_same_and_what_is_hostile() -> None:
     assert said(before, before).count("the same") == 2
     hostile = build({"\x1b[31mred": 3.0}, dataset="a\nb\x1b]0;x\x07")
     assert "\x1b" not in said(before, hostile)
+
+
+def test_times_of_builds_are_estimated_one_after_the_other() -> None:
+    asked: list[tuple[str, tuple[str, ...]]] = []
+
+    async def ask(_method: Any, params: EstimateParams) -> Estimates:
+        model = str((params.recipe or {})["model"])
+        asked.append((model, params.chips))
+        if model == "gone":
+            raise UsageError("It is gone.")
+        time = Interval(2.5, 2.0, 3.0)
+        chip = ChipEstimate(params.chips[0], 2, "int8", 1, 1, 1000.0, "fitted", time_ms=time)
+        return Estimates(model, (chip,), 0.1)
+
+    async def times(chip: str | None) -> list[tuple[str, float | None]]:
+        own = {"model": "m", "target_platform": "rk3566"}
+        builds = [("a", own), ("b", {"model": "gone"}), ("c", {"model": "m"})]
+        return [one async for one in build_times(ask, builds, chip)]
+
+    assert asyncio.run(times("rk3588")) == [("a", 2.5), ("b", None), ("c", 2.5)]
+    assert asked == [(name, ("rk3588",)) for name in ("m", "gone", "m")]
+    assert asyncio.run(times(None)) == [("a", 2.5), ("b", None), ("c", None)]
+    assert asked[3:] == [("m", ("rk3566",))], "each for its own chip, where it names one"

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from engine import BuildRow, Tried, pareto_front, recipe_of, sanitize, sqnr_text, tried
-from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
+from engine import BuildRow, Tried, build_times, pareto_front, recipe_of, sanitize, sqnr_text, tried
 from engine.wire.formats import MILLISECONDS
 from engine.wire.sweep import SWEEP
 from rknntui.widgets.charts import Axis, Chart, Spot, scatter
 
 if TYPE_CHECKING:
     from engine import Priced
-    from rknntui.screens.base.workspace import Workspace
+    from rknntui.bridge import Bridge
+    from rknntui.session.state import Session
     from rknntui.widgets.strips import Line
 
 _ESTIMATED = 20
@@ -28,37 +27,32 @@ _ABOVE_DB = 6.0
 class BuildTimes:
     """Estimated times of builds and variants on the chip of the target.
 
-    They are asked one at a time, never beside work.
-
     Args:
-        owner: asks the engine.
-        changed: called when one more is known.
+        session: has the target and the last sweep.
 
     Attributes:
-        by_id: id of a build or variant -> milliseconds; None where it is asked or not known.
+        by_id: id of a build or variant -> milliseconds; None where they are not known.
         chip: that they are of.
         rows: the builds, the newest first.
     """
 
-    def __init__(self, owner: Workspace, changed: Callable[[], None]) -> None:
-        self._owner, self._changed = owner, changed
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self.by_id: dict[str, float | None] = {}
         self.chip: str | None = None
         self.rows: Sequence[BuildRow] = ()
-        self._asking = ""
 
     def follow_target(self) -> None:
         """Forget the times of another chip."""
-        if self.chip != self._owner.session.chip:
-            self.chip = self._owner.session.chip
-            self.by_id.clear()
+        if self.chip != self._session.chip:
+            self.chip = self._session.chip
+            self.by_id = {}
 
     @property
     def tried(self) -> list[Tried]:
         """The builds that are done, and the variants of the last sweep."""
-        session = self._owner.session
-        job, sweep = session.last_of(SWEEP) or (None, None)
-        ours = job is not None and session.is_ours(job)
+        job, sweep = self._session.last_of(SWEEP) or (None, None)
+        ours = job is not None and self._session.is_ours(job)
         return tried(self.rows, (job.recipe if job else None) or {}, sweep if ours else None)
 
     @property
@@ -66,31 +60,21 @@ class BuildTimes:
         """Those that have both figures."""
         return [(time, one) for one in self.tried if (time := self.by_id.get(one.id))]
 
-    def ask_next(self) -> None:
-        """Ask for the newest that has none."""
-        if self._owner.session.running is not None or not self._owner.shown:
-            return
-        self.by_id.pop(self._asking, None)  # another question takes its place
-        self._asking = ""
+    async def ask(self, bridge: Bridge, changed: Callable[[], bool]) -> None:
+        """Ask for those that have none, the newest first.
+
+        Args:
+            bridge: asks.
+            changed: called when one more is known; whether the next one is asked for.
+        """
         done = [row for row in self.rows[:_ESTIMATED] if row.state == "done"]
         wanted = [(row.id, recipe_of(row.record)) for row in done]
         wanted += [(one.id, one.recipe) for one in self.tried if one.variant]
-        for build, recipe in wanted:
-            chip = self.chip or recipe.get("target_platform")
-            if build not in self.by_id and chip:
-                self._asking, self.by_id[build] = build, None
-                asked = EstimateParams(recipe=dict(recipe), chips=(str(chip),), layers=False)
-                got = partial(self._take, build, self.chip)
-                self._owner.ask(COST_ESTIMATE, asked, got, failed=got)
+        by_id, missing = self.by_id, [one for one in wanted if one[0] not in self.by_id]
+        async for build, time in build_times(bridge.call, missing, self.chip):
+            by_id[build] = time
+            if by_id is not self.by_id or not changed():
                 return
-
-    def _take(self, build: str, target: str | None, answer: Estimates | Exception) -> None:
-        self._asking = ""
-        if isinstance(answer, Estimates) and target == self.chip:
-            time = answer.chips[0].time_ms if answer.chips else None
-            self.by_id[build] = time.value if time is not None else None
-        self._changed()
-        self.ask_next()
 
 
 class FrontChart(Chart):

@@ -91,7 +91,7 @@ class Builds(TableWorkspace):
     def __init__(self) -> None:
         super().__init__()
         self._records: list[JobRecord] = []
-        self._times = BuildTimes(self, self._timed)
+        self._times = BuildTimes(self.session)
         self._marked = ""
         self._waiting: set[str] = set()
         self._detail = ""
@@ -176,7 +176,7 @@ class Builds(TableWorkspace):
         if top:  # what is new is looked at, unless the user looks at another row
             self.history.cursor = 0
         self._show_detail()
-        self._times.ask_next()
+        self._look("times", self._ask_times)
         self.refresh_bindings()
 
     def _fill(self) -> None:
@@ -215,16 +215,25 @@ class Builds(TableWorkspace):
             if not in_background(one.method)
         ]
 
-    def _timed(self) -> None:
+    async def _ask_times(self) -> None:
+        if self._may_ask():
+            await self._times.ask(self.bridge, self._timed)
+
+    def _may_ask(self) -> bool:
+        """Never beside work."""
+        return self._alive and self.shown and self.session.running is None
+
+    def _timed(self) -> bool:
         self._fill()
         if self.view == "Front":
             self._show_front()
+        return self._may_ask()
 
     def on_recipe_changed(self) -> None:
         """Times are of the chip of the target."""
         if self.shown and self._times.chip != self.session.chip:
             self._timed()
-            self._times.ask_next()
+            self._look("times", self._ask_times)
 
     def _show_front(self) -> None:
         """Draw the points that have both figures; without any say what is missing."""
