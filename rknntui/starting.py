@@ -82,28 +82,25 @@ class Starting:
         Raises:
             EngineError: there is no worker to ask.
         """
-        if self._checking:
-            return
-        self._checking = True
-        try:
-            await self._build(refresh)
-        finally:
-            self._checking = False
-
-    async def _build(self, refresh: bool) -> None:
         from engine import sanitize
         from engine.wire.build import BUILD, BuildParams
         from engine.wire.requests import VALIDATE, OfRecipe
 
         app, session = self._app, self._app.session
+        if self._checking:
+            return
         if typed := set(session.all_problems) - set(session.problems):
             app.post_message(GoToOption(min(typed)))
             return
         recipe = dict(session.recipe)
-        asked = asyncio.ensure_future(app.bridge.call(VALIDATE, OfRecipe(recipe)))
-        if not (await asyncio.wait({asked}, timeout=_SILENT_SECONDS))[0]:
-            app.notify("The recipe is being checked; then the build starts.")
-        session.set_problems(await asked)
+        self._checking = True
+        try:
+            asked = asyncio.ensure_future(app.bridge.call(VALIDATE, OfRecipe(recipe)))
+            if not (await asyncio.wait({asked}, timeout=_SILENT_SECONDS))[0]:
+                app.notify("The recipe is being checked; then the build starts.")
+            session.set_problems(await asked)
+        finally:
+            self._checking = False
         if session.problems:
             name, message = next(iter(session.problems.items()))
             what = f"{name}: {sanitize(message)}"

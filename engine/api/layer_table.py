@@ -13,7 +13,15 @@ from engine.base.errors import UsageError
 from engine.wire.build import Analysis
 from engine.wire.compile import CompiledModels
 from engine.wire.cost import Estimates
-from engine.wire.layers import LAYERS, LayerFigures, by_layer, layer_rows, most_worth
+from engine.wire.hybrid import Ranked
+from engine.wire.layers import (
+    LAYERS,
+    LayerFigures,
+    by_layer,
+    layer_rows,
+    most_worth,
+    worth_promoting,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -36,6 +44,14 @@ class LayerTable:
         (those of a proposal); else what has the lowest SQNR.
         """
         return LayerTable(most_worth(self.rows)[0])
+
+    def worth_promoting(self, time_ms: float | None = None) -> list[Ranked]:
+        """The promotions of a proposal that gain, the best gain within 5 % of the time first.
+
+        Args:
+            time_ms: of an inference as it is; None: what they cost does not count.
+        """
+        return worth_promoting(self.rows, time_ms)
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Column -> its values in the order of the rows, None where a row has none.

@@ -9,7 +9,7 @@ view's end, on very wide screens and in files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from itertools import chain
 from typing import Any, get_args, get_type_hints
@@ -439,6 +439,38 @@ def most_worth(rows: Sequence[LayerFigures]) -> tuple[tuple[LayerFigures, ...], 
     if any(row.choice is not None or row.error is not None for row in rows):
         return tuple(sorted(rows, key=low)), "by SQNR, worst first"
     return tuple(rows), ""
+
+
+WORTH_DB = 0.05
+"""A gain below this is not worth a promotion."""
+CHEAP = 0.05
+"""Share of the time that a promotion may add to stand first."""
+
+
+def worth_promoting(
+    rows: Iterable[LayerFigures], time_ms: float | None = None, asked: Collection[str] = ()
+) -> list[Ranked]:
+    """What is gained by promotions of a proposal, the best gain within 5 % of the time first.
+
+    Of layers that gain together only the first is there: they are promoted together.
+
+    Args:
+        rows: of a proposal with gains.
+        time_ms: of an inference; None: costs do not count.
+        asked: ids of layers that are promoted already; they stand last.
+    """
+
+    def order(row: Ranked) -> tuple[bool, float]:
+        dear = time_ms is not None and (row.promote_ms or 0.0) > CHEAP * time_ms
+        return dear, -no_noise(row.gain_db)
+
+    known = [row.proposed for row in rows if row.proposed is not None]
+    found, seen = [], set[str]()
+    for row in sorted((one for one in known if no_noise(one.gain_db) >= WORTH_DB), key=order):
+        if row.id not in seen:
+            found.append(row)
+        seen |= {row.id, *row.together}
+    return sorted(found, key=lambda row: row.id in asked)
 
 
 def _view(name: str, title: str, columns: str, part: str = "") -> Table:

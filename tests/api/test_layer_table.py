@@ -9,12 +9,14 @@ from dataclasses import replace
 import pytest
 
 import engine
+from engine.api.layer_table import LayerTable
 from engine.base.errors import UsageError
 from engine.wire.build import Analysis, Distance, LayerAccuracy
 from engine.wire.compile import Compiled, CompiledLayer
 from engine.wire.cost import ChipEstimate, Estimates, LayerCost
 from engine.wire.devices import LayerTime, Performance
-from engine.wire.layers import by_layer, layer_rows
+from engine.wire.hybrid import Ranked
+from engine.wire.layers import LayerFigures, by_layer, layer_rows, worth_promoting
 from rknntui.demo import demo_recipe
 
 
@@ -114,6 +116,27 @@ def test_the_layers_most_worth_a_look_come_first() -> None:
     assert [row.id for row in engine.layer_table(costs).most_worth().rows] == ["a", "b"]
     errors = Analysis(1, "", (error("a", None), error("b", 30.0)), ())
     assert [row.id for row in engine.layer_table(errors).most_worth().rows] == ["b", "a"]
+
+
+def test_promotions_worth_their_time_come_first_and_those_that_go_together_once() -> None:
+    def ranked(name: str, gain: float | None, ms: float, *together: str) -> LayerFigures:
+        row = Ranked(
+            tensor=name, id=name, op="Conv", sources=(), gain_db=gain, share=0.1, promote_ms=ms,
+            promote_bytes=None, together=together,
+        )  # fmt: skip
+        return LayerFigures(id=name, proposed=row)
+
+    rows = (
+        ranked("dear", 9.0, 2.0),
+        ranked("good", 1.0, 0.1, "pair"),
+        ranked("pair", 1.0, 0.1, "good"),
+        ranked("none", 0.01, 0.0),
+        ranked("all", None, 0.4),
+    )
+    found = LayerTable(rows)
+    assert [row.id for row in found.worth_promoting(10.0)] == ["all", "good", "dear"]
+    assert [row.id for row in found.worth_promoting()] == ["all", "dear", "good"]
+    assert [row.id for row in worth_promoting(rows, 10.0, {"all"})] == ["good", "dear", "all"]
 
 
 def test_the_compiler_stands_beside_the_plan() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -43,10 +42,6 @@ if TYPE_CHECKING:
 LABELS = {"config": "recipe"}
 """Names of steps as people read them, where they are others."""
 _NAME = 9
-WORTH_DB = 0.05
-"""A gain below this is not worth a promotion."""
-CHEAP = 0.05
-"""Share of the time that a promotion may add to stand first."""
 _PICTURES = (".jpg", ".jpeg", ".png", ".bmp")
 _LOOKED = 200
 """Entries of a folder that are looked at for samples."""
@@ -125,28 +120,6 @@ def promotions(session: Session, ranked: Sequence[Ranked]) -> Content:
     return Content(title, ranked, partial(promotion_line, asked=asked, whole=whole), empty)
 
 
-def worth_promoting(session: Session) -> list[Ranked]:
-    """Layers whose promotion gains, the best gain within 5 % of the time first; last those that
-    are promoted already.
-
-    Of layers that gain together only the first has a row: they are promoted together.
-    """
-    table, asked = session.layers.table, LayerEdits(session).layers
-    whole = None if table is None else table.time_ms
-
-    def order(row: Ranked) -> tuple[bool, float]:
-        gain = math.inf if row.gain_db is None else row.gain_db
-        return bool(whole and (row.promote_ms or 0) > CHEAP * whole), -gain
-
-    known = (row.proposed for row in session.layers.rows if row.proposed is not None)
-    rows, seen = [], set[str]()
-    for row in sorted((r for r in known if r.gain_db is None or r.gain_db >= WORTH_DB), key=order):
-        if row.id not in seen:
-            rows.append(row)
-        seen |= {row.id, *row.together}
-    return sorted(rows, key=lambda row: row.id in asked)
-
-
 def promotion_line(
     row: Ranked, wide: bool, *, asked: Mapping[str, str], whole: float | None
 ) -> Line:
@@ -174,9 +147,9 @@ def times(session: Session, ranked: Sequence[LayerFigures]) -> Content:
     return Content(f"Time on {session.chip or 'the target'}, estimated", ranked, line, empty)
 
 
-def slowest(session: Session) -> list[LayerFigures]:
+def slowest(layers: Iterable[LayerFigures]) -> list[LayerFigures]:
     """Layers on the target's chip, those that take most of the time first."""
-    known = [(row.estimated.time_ms, row) for row in session.layers.rows if row.estimated]
+    known = [(row.estimated.time_ms, row) for row in layers if row.estimated]
     return [row for _, row in sorted(known, key=lambda pair: -pair[0])]
 
 

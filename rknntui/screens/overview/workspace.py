@@ -15,6 +15,7 @@ from textual.containers import Horizontal, Vertical
 from engine import NORMALISATIONS, sanitize
 from engine.wire.codec import Text
 from engine.wire.flags import Flag
+from engine.wire.layers import worth_promoting
 from engine.wire.record import record
 from rknntui.demo import demo_folder
 from rknntui.keys.actions import key_text
@@ -195,10 +196,12 @@ class Overview(Workspace):
         items = self._beginnings() if begin else steps(session)
         self.steps.show_steps(items, (items[0] if begin else next_step(items)).name)
         if session.model is not None:
-            known = session.layers.rows, LayerEdits(session).layers
+            layers, table = session.layers.rows, session.layers.table
+            known = layers, LayerEdits(session).layers
             if known != self._known:  # they are many: sorted once only
+                time = None if table is None else table.time_ms
                 self._known = known
-                self._sorted = words.worth_promoting(session), words.slowest(session)
+                self._sorted = worth_promoting(layers, time, known[1]), words.slowest(layers)
             ranked, slowest = self._sorted
             self.panel("promote").show(words.promotions(session, ranked))
             self.panel("time").show(words.times(session, slowest))
