@@ -97,15 +97,15 @@ class Workbench(QuietCrashApp):
         super().__init__()
         self._first = path, recipe, options
         self._state_kept = state_kept
-        self.unkept: list[str] = []
-        state = self._state = kept.load_state(self._unkept) if state_kept else State()
+        self.told_files: list[str] = []
+        state = self._state = kept.load_state(self._tell_file) if state_kept else State()
         self.announcer = Announcer(self.send)
         self._times = StageTimes(state_folder() / "stage_times.json" if state_kept else None)
         self._guard = Guard(self.leave, self._last_words, lambda: self.announcer.restore)
         self._switching = asyncio.Lock()
         self.leaving = False
         self.session = Session(
-            self.publish, Drafts(state_folder() / "drafts" if state_kept else None, self._unkept)
+            self.publish, Drafts(state_folder() / "drafts" if state_kept else None, self._tell_file)
         )
         self.session.restore(state)
         named = path or (recipe or {}).get("model") or state.path
@@ -123,7 +123,7 @@ class Workbench(QuietCrashApp):
         self.stopping = Stopping(self)
         self.animation_level = "none"
         REGISTRY.user_keys = {}
-        self.theming = Theming(self, state.theme or DEFAULT)
+        self.theming = Theming(self, state.theme or DEFAULT, self._tell_file)
 
     # -- screen ------------------------------------------------------------------------------------
 
@@ -156,8 +156,7 @@ class Workbench(QuietCrashApp):
         self.do(self.opener.open_first(*self._first, self._state))
         if use_own_keys(self):
             self.publish(KeysChanged())
-        self.theming.tell()
-        for line in self.unkept:
+        for line in self.told_files:
             self.notify(line, severity="warning", timeout=15, markup=False)
 
     @property
@@ -194,9 +193,6 @@ class Workbench(QuietCrashApp):
 
     @on(RunAction)
     async def _run(self, message: RunAction) -> None:
-        noun = message.action.partition(".")[0]
-        if noun in WORKSPACES:
-            await self.show(noun)
         await self.run_registered(REGISTRY[message.action])
 
     async def run_registered(self, action: Action) -> None:
@@ -482,12 +478,12 @@ class Workbench(QuietCrashApp):
             dividers=self.dividers,
             background=self.background.enabled,
         )
-        return not self._state_kept or kept.save_state(state, self._unkept)
+        return not self._state_kept or kept.save_state(state, self._tell_file)
 
-    def _unkept(self, line: str) -> None:
-        """A file of the state cannot be read or written: say so, once."""
-        if line not in self.unkept:
-            self.unkept.append(line)
+    def _tell_file(self, line: str) -> None:
+        """A file of the state or a theme cannot be read or written: say so, once."""
+        if line not in self.told_files:
+            self.told_files.append(line)
             if self.is_running and not self.leaving:
                 self.notify(line, severity="warning", timeout=15, markup=False)
 

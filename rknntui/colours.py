@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import tomllib
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from textual.css.constants import VALID_STYLE_FLAGS
 from textual.theme import Theme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from rknntui.compat import QuietCrashApp
 
@@ -21,19 +24,8 @@ MUTED = 0.62
 """How far text that matters less is from the background towards the text."""
 LIMIT = 64 << 10
 
-_COLOURS = (
-    "primary",
-    "secondary",
-    "warning",
-    "error",
-    "success",
-    "accent",
-    "foreground",
-    "background",
-    "surface",
-    "panel",
-    "boost",
-)
+_COLOURS = {one.name for one in fields(Theme)} - {"name", "dark", "ansi", "variables"}
+_COLOURS -= {"luminosity_spread", "text_alpha"}  # numbers
 
 
 class ThemeError(Exception):
@@ -45,20 +37,10 @@ def theme_files() -> dict[str, Path]:
     from engine import config_folder
 
     files: dict[str, Path] = {}
-    for folder in (_shipped(), config_folder() / "themes"):
-        files.update({path.stem: path for path in _tomls(folder)})
+    for folder in (Path(__file__).parent / "themes", config_folder() / "themes"):
+        with suppress(OSError):
+            files |= {p.stem: p for p in sorted(folder.glob("*.toml")) if p.is_file()}
     return files
-
-
-def _shipped() -> Path:
-    return Path(__file__).parent / "themes"
-
-
-def _tomls(folder: Path) -> Iterator[Path]:
-    try:
-        yield from sorted(p for p in folder.iterdir() if p.suffix == ".toml" and p.is_file())
-    except OSError:
-        return
 
 
 def read_theme(name: str) -> Theme:
@@ -114,9 +96,6 @@ def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:  # Any: they a
 
 _VARIABLE = re.compile(r"[a-z][a-z0-9-]*")
 _STYLE = re.compile(r"style(-hover)?$")
-_STYLES = frozenset({"none", "not", "bold", "b", "dim", "italic", "i", "underline", "u"}) | {
-    "underline2", "uu", "strike", "s", "overline", "o", "blink", "reverse", "r"
-}  # fmt: skip
 _AUTO = re.compile(r"auto( \d{1,3}%)?|initial")
 
 
@@ -127,7 +106,7 @@ def _fits(name: str, text: str) -> bool:
     if not _VARIABLE.fullmatch(name):
         return False
     if _STYLE.search(name):
-        return bool(text.split()) and set(text.split()) <= _STYLES
+        return bool(text.split()) and set(text.split()) <= VALID_STYLE_FLAGS
     if _AUTO.fullmatch(text):
         return True
     colour, _, share = text.partition(" ")
@@ -146,13 +125,14 @@ class Theming:
 
     Args:
         app: has the colours.
-        wanted: the name of the theme to begin with; not shown by a terminal of few colours.
+        name: of the theme to begin with; not shown by a terminal of few colours.
+        tell: takes why a theme is not the wanted one.
     """
 
-    def __init__(self, app: QuietCrashApp, name: str) -> None:
+    def __init__(self, app: QuietCrashApp, name: str, tell: Callable[[str], object]) -> None:
         self._app = app
         self._wanted = name
-        self._problem = ""
+        self._tell = tell
         self.use(FEW_COLOURS if app.colours == "standard" else name)
 
     @property
@@ -169,17 +149,10 @@ class Theming:
         try:
             theme = read_theme(name)
         except ThemeError as error:
-            self._problem = f"{error} The theme {DEFAULT} is used."
-            if self._app.is_running:
-                self.tell()
+            self._tell(f"{error} The theme {DEFAULT} is used.")
             if name != DEFAULT:
                 self.use(DEFAULT)
             return False
         self._app.register_theme(theme)
         self._app.theme = theme.name
         return True
-
-    def tell(self) -> None:
-        """Say why a theme is not the wanted one, where that is so."""
-        if self._problem:
-            self._app.notify(self._problem, title="Theme", severity="warning", markup=False)

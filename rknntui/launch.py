@@ -23,7 +23,7 @@ def open_workbench(
     app.run()
     if sys.stdout.isatty():
         sys.stdout.write(app.announcer.restore)
-    for line in app.unkept:
+    for line in app.told_files:
         sys.stderr.write(f"{line}\n")
     if app.crash is not None:
         from engine import sanitize

@@ -43,12 +43,6 @@ def command_with(verb: str, session: Session, request: Any) -> list[str]:
     return [*words, *words_of(type(request), encode(request))] if words else []
 
 
-def job_flags(method: str, params: Mapping[str, object]) -> list[str]:
-    """The flags of a job's own parameters, beside those of its recipe."""
-    job = methods().get(method)
-    return [] if job is None else words_of(job.params, params)
-
-
 def job_command(method: str, params: Mapping[str, object]) -> list[str]:
     """The command line of a job as it was asked for; empty where no command does the same."""
     job = methods().get(method)

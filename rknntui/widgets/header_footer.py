@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
-from typing import TYPE_CHECKING, cast
+from itertools import accumulate, product
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from textual.geometry import Region
 from textual.strip import Strip
@@ -19,10 +19,9 @@ from rknntui.widgets.strips import Line, Painted, cells, shorten
 from rknntui.workspaces import WORKSPACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from textual import events
-    from textual.binding import ActiveBinding
     from textual.screen import Screen
 
     from rknntui.session.state import Session
@@ -324,63 +323,56 @@ class KeyBar(Painted):
 
     def _compose_line(self) -> Line:
         """As many keys as fit, at most eight up to 80 columns; an action shows its first key."""
-        width = self.size.width
-        last: list[_Key] = []
-        keys: list[_Key] = []
-        seen: set[str] = set()
-        every = self.screen.active_bindings.values()
-        for active in every:
-            binding = active.binding
-            if not binding.show or binding.action in seen:
-                continue
-            seen.add(binding.action)
-            display = self.app.get_key_display(binding)
-            entry = _Key(binding.key, display, binding.description, active.enabled)
-            (last if active.node is self.app else keys).append(entry)
-        room = KEYS_AT_80 - len(last) if width <= 80 else len(keys)
-        tail_width = sum(cells(key.line()) for key in last)
+        width, groups = self.size.width, self._keys()
+        keys, last = groups["own"], groups["last"]
         if width >= _ROOMY:
-            free = width - tail_width - sum(cells(key.line()) for key in keys)
-            for key in reversed(self._more(every, seen, _ALSO)):
-                if (free := free - cells(key.line())) >= 0:
+            free = width - sum(cells(key.line) for key in (*keys, *last))
+            for key in reversed(groups["also"]):
+                if (free := free - cells(key.line)) >= 0:
                     last.insert(0, key)
-            tail_width = sum(cells(key.line()) for key in last)
-            keys += self._more(every, seen)
-            room = len(keys)
+            keys = [*keys, *groups["more"]]
+        elif width <= 80:
+            keys = keys[: KEYS_AT_80 - len(last)]
+        room = width - sum(cells(key.line) for key in last)
+        ends = accumulate(cells(key.line) for key in keys)
+        keys = [key for key, end in zip(keys, ends, strict=True) if end <= room]
+        gap = _Key("", [(" " * max(0, room - sum(cells(key.line) for key in keys)), "")])
         line: Line = []
         self._places = []
-        for key in keys[:room]:
-            if cells(line) + cells(key.line()) + tail_width > width:
-                break
-            self._place(line, key)
-        line.append((" " * max(0, width - cells(line) - tail_width), ""))
-        for key in last:
-            self._place(line, key)
+        for key in (*keys, gap, *last):
+            start = cells(line)
+            line += key.line
+            self._places += [(start, cells(line), key.key)] if key.key else []
         return line
 
-    def _more(
-        self, every: Iterable[ActiveBinding], seen: set[str], ids: Sequence[str] = ()
-    ) -> list[_Key]:
-        """Keys that are not in a narrow line: of these actions, or of the workspace's others."""
-        workspace = self.workbench.current
-        keys: dict[str, _Key] = {}
-        for active in every:
+    def _keys(self) -> dict[str, list[_Key]]:
+        """The keys that work now: of the focus and the workspace those that every width shows and
+        the others, of the workbench those of a wide line and those of every one.
+        """
+        groups: dict[str, dict[str, _Key]] = {"own": {}, "more": {}, "also": {}, "last": {}}
+        every = self.screen.active_bindings.values()
+        seen: set[str] = set()
+        for active in sorted(every, key=lambda active: not active.binding.show):
             binding = active.binding
-            if binding.id is None or binding.id not in REGISTRY or binding.action in seen:
+            action = REGISTRY[name] if (name := binding.id or "") in REGISTRY else None
+            if binding.show:
+                group = "last" if active.node is self.app else "own"
+            elif action is None or not action.palette:
                 continue
-            action = REGISTRY[binding.id]
-            if not action.palette:
+            elif action.id in _ALSO:
+                group = "also"
+            elif action.noun == self.workbench.current:
+                group = "more"
+            else:
                 continue
-            if action.id in ids or (not ids and action.noun == workspace):
+            if binding.action not in seen:
                 seen.add(binding.action)
-                display = self.app.get_key_display(binding)
-                keys[action.id] = _Key(binding.key, display, action.label, active.enabled)
-        return [keys[id_] for id_ in ids or keys if id_ in keys]
-
-    def _place(self, line: Line, key: _Key) -> None:
-        start = cells(line)
-        line += key.line()
-        self._places.append((start, cells(line), key.key))
+                display, label = self.app.get_key_display(binding), binding.description
+                parts: Line = [(f" {display} ", "key"), (f"{label} ", "")]
+                line = parts if active.enabled else [(f" {display} {label} ", "dim")]
+                groups[group][name or binding.action] = _Key(binding.key, line)
+        also = [groups["also"][name] for name in _ALSO if name in groups["also"]]
+        return {**{name: [*keys.values()] for name, keys in groups.items()}, "also": also}
 
     def on_click(self, event: events.Click) -> None:
         for start, end, key in self._places:
@@ -391,18 +383,11 @@ class KeyBar(Painted):
         return self.paint(self._line, self.size.width)
 
 
-@dataclass(frozen=True)
-class _Key:
-    key: str
-    display: str
-    label: str
-    enabled: bool
+class _Key(NamedTuple):
+    """A key of the line, as it is written: one that does nothing now is dim."""
 
-    def line(self) -> Line:
-        """Key and label; a key that does nothing now is dim."""
-        if not self.enabled:
-            return [(f" {self.display} {self.label} ", "dim")]
-        return [(f" {self.display} ", "key"), (f"{self.label} ", "")]
+    key: str
+    line: Line
 
 
 class TooSmall(Painted):

@@ -58,7 +58,7 @@ async def test_a_damaged_state_is_set_aside_and_told(content: str | bytes, own_h
     async with app.run_test(size=SIZE, notifications=True) as pilot:
         await settle(pilot)
         assert "No model is open" in screen_text(app)
-        (line,) = app.unkept
+        (line,) = app.told_files
         assert line.startswith("interface.json cannot be read, and is interface.damaged now: ")
         assert line.isprintable()
         assert "interface.damaged" in " ".join(screen_text(app).replace("▌", "").split())
@@ -135,7 +135,7 @@ async def test_unsaved_changes_that_cannot_be_kept_are_asked_about(own_home: Pat
         await settle(pilot)
         app.session.model_opened(model_view("/m.onnx"), "/m.onnx")
         app.session.set_value("optimization_level", 1)
-        await until(pilot, lambda: app.unkept, "it is told when the model is opened")
+        await until(pilot, lambda: app.told_files, "it is told when the model is opened")
         app.output.copy("x" * (CLIPBOARD_LIMIT + 1))
         await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "a long text is not copied")
         await pilot.press("escape", "q")

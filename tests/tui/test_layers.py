@@ -17,6 +17,7 @@ from textual.pilot import Pilot
 from engine.wire.accuracy import RoundedOutput
 from engine.wire.build_tables import SEARCH_POINTS
 from engine.wire.codec import encode
+from engine.wire.flags import words_of
 from engine.wire.formats import ADDED_BYTES, ADDED_MS
 from engine.wire.hybrid import (
     CurvePoint,
@@ -34,6 +35,8 @@ from engine.wire.layers import layers_of, most_worth
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command, job_flags
 from rknntui.screens.layers.edits import LiveEffect
+from rknntui.keys.commandline import job_command
+from rknntui.screens.layers.edits import LayerChoice, LiveEffect
 from rknntui.screens.layers.search import FIRST, _gained, checked_search
 from rknntui.screens.layers.words import (
     edit_values,
@@ -116,7 +119,7 @@ def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
     wish = read_form(FIRST, texts)
     assert wish == SearchParams(floor_db=25.0, demote=True, seconds=1.5)
     words = ["--floor", "25", "--demote", "--seconds", "1.5"]
-    assert job_flags("hybrid.search", encode(wish)) == words
+    assert words_of(SearchParams, encode(wish)) == words
     for wrong in ({"budget": "two"}, {"budget": "0"}, {"demote": "perhaps"}, {"seconds": "-1"}):
         with pytest.raises(ValueError, match=r"\.$"):
             read_form(FIRST, {**texts, **wrong})
@@ -479,7 +482,7 @@ async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
 def test_a_budget_of_time_is_asked_for() -> None:
     asked = read_form(SearchParams(dtype="float16"), {"budget_ms": "4.5"})
     assert asked.budget_ms == 4.5
-    assert job_flags("hybrid.search", encode(asked)) == ["--budget-ms", "4.5", "--dtype", "float16"]
+    assert words_of(SearchParams, encode(asked)) == ["--budget-ms", "4.5", "--dtype", "float16"]
     for wrong in ("4 ms", "0"):
         with pytest.raises(ValueError, match=r"budget \(ms\): a number above 0"):
             read_form(SearchParams(), {"budget_ms": wrong})

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual import on
 from textual.containers import Container
-from textual.css.query import NoMatches
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -179,20 +178,11 @@ class Workspace(Container):
 
     def focus_inside(self) -> None:
         """Focus the widget that had it, the first one or the workspace, so that its keys work."""
-        target: Widget | None = self._last_focus
-        if target is None or not target.is_attached or not target.focusable:
-            target = None
-            if self.FIRST_FOCUS:
-                try:
-                    target = self.query_one(self.FIRST_FOCUS)
-                except NoMatches:
-                    target = None
-            if target is None or not target.focusable:
-                target = next((w for w in self.query("*") if w.focusable), None)
-        if target is None:
-            self.can_focus = True
-            target = self
-        self.screen.set_focus(target, scroll_visible=False)
+        first = self.query(self.FIRST_FOCUS) if self.FIRST_FOCUS else ()
+        places = (*([self._last_focus] if self._last_focus else ()), *first, *self.query("*"))
+        target = next((one for one in places if one.is_attached and one.focusable), None)
+        self.can_focus = target is None
+        self.screen.set_focus(target or self, scroll_visible=False)
 
     def ask(
         self,
@@ -212,37 +202,25 @@ class Workspace(Container):
         """
 
         async def question() -> None:
-            await self._ask(method, params, then, failed)
+            from engine import EngineError, JobCancelledError
+
+            try:
+                answer = await self.bridge.call(method, params)
+            except EngineError as error:
+                if not self._alive or (failed is None and isinstance(error, JobCancelledError)):
+                    return
+                (failed or self.workbench.show_error)(error)
+            else:
+                if not self._alive:
+                    return
+                then(answer)
+            self.screen.refresh_bindings()  # an answer decides which keys work
 
         # not a coroutine: one that is replaced before it starts would never be awaited
         work: WorkType[None] = question
         self.run_worker(
             work, group=f"{self.NAME}:{method.name}", exclusive=True, exit_on_error=True
         )
-
-    async def _ask(
-        self,
-        method: Query[P, R],
-        params: P,
-        then: Callable[[R], None],
-        failed: Callable[[EngineError], None] | None,
-    ) -> None:
-        from engine import EngineError, JobCancelledError
-
-        try:
-            answer = await self.bridge.call(method, params)
-        except EngineError as error:
-            if not self._alive or (failed is None and isinstance(error, JobCancelledError)):
-                return
-            if failed is not None:
-                failed(error)
-            else:
-                self.workbench.show_error(error)
-        else:
-            if not self._alive:
-                return
-            then(answer)
-        self.screen.refresh_bindings()  # an answer decides which keys work
 
     @property
     def _alive(self) -> bool:
