@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,17 +28,17 @@ class FileWatcher:
     """Watches the folders of the open files; ``watchdog`` is imported by the first of them.
 
     Args:
-        tell: takes the message, from any thread.
+        tell: takes the message.
     """
 
     def __init__(self, tell: Callable[[Message], object]) -> None:
         self._tell = tell
+        self._loop = asyncio.get_running_loop()
         self._observer: BaseObserver | None = None
         self._files: dict[Path, str] = {}
         self._known: dict[Path, Signature] = {}
         self._folders: set[Path] = set()
-        self._timer: threading.Timer | None = None
-        self._lock = threading.Lock()
+        self._timer: asyncio.TimerHandle | None = None
 
     def follow(self, session: Session) -> None:
         """Watch the files that the session has open now."""
@@ -49,14 +50,13 @@ class FileWatcher:
         ):
             if isinstance(name, str) and name:
                 roles[Path(name).absolute()] = role
-        with self._lock:
-            if not session.dirty and session.recipe_path:  # just read or written by us: no news
-                own = Path(session.recipe_path).absolute()
-                self._known[own] = _signature(own)
-            if roles == self._files:
-                return
-            self._files = roles
-            self._known = {path: _signature(path) for path in roles}
+        if not session.dirty and session.recipe_path:  # just read or written by us: no news
+            own = Path(session.recipe_path).absolute()
+            self._known[own] = _signature(own)
+        if roles == self._files:
+            return
+        self._files = roles
+        self._known = {path: _signature(path) for path in roles}
         folders = {path if path.is_dir() else path.parent for path in roles}
         if folders != self._folders:
             self._folders = folders
@@ -71,7 +71,8 @@ class FileWatcher:
         class Handler(FileSystemEventHandler):
             def on_any_event(self, event: FileSystemEvent) -> None:
                 if event.event_type not in ("opened", "closed_no_write"):
-                    watch._stirred()
+                    with contextlib.suppress(RuntimeError):  # the workbench has ended
+                        watch._loop.call_soon_threadsafe(watch._stirred)
 
         if self._observer is None:
             self._observer = Observer()
@@ -85,23 +86,16 @@ class FileWatcher:
                 continue
 
     def _stirred(self) -> None:
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = threading.Timer(SETTLE_SECONDS, self._compare)
-            self._timer.daemon = True
-            self._timer.start()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(SETTLE_SECONDS, self._compare)
 
     def _compare(self) -> None:
-        changed: list[tuple[str, Path]] = []
-        with self._lock:
-            for path, role in self._files.items():
-                now = _signature(path)
-                if now is not None and now != self._known.get(path):
-                    changed.append((role, path))
-                self._known[path] = now or self._known.get(path)
-        for role, path in changed:
-            self._tell(SourceChanged(role, str(path)))
+        for path, role in self._files.items():
+            now = _signature(path)
+            if now is not None and now != self._known.get(path):
+                self._known[path] = now
+                self._tell(SourceChanged(role, str(path)))
 
     def stop(self) -> None:
         """End the threads."""
