@@ -144,8 +144,8 @@ from engine.reports.estimates import COST_REPORTS as COST_REPORTS
 from engine.reports.estimates import CostReport as CostReport
 from engine.reports.estimates import cost_report as cost_report
 from engine.reports.estimates import ranked as ranked
-from engine.reports.files import delimited as delimited
 from engine.reports.files import html_table as html_table
+from engine.reports.files import table_file as table_file
 from engine.reports.gates import GATE_FAILED as GATE_FAILED
 from engine.reports.gates import Gate as Gate
 from engine.reports.gates import Limits as Limits

@@ -60,9 +60,9 @@ class Output:
         from rknntui.screens.dialogs.picker import PathPicker
 
         picker = PathPicker(title, name, new=True)
-        ask_user(self._app, picker, lambda path: self.write_file(path, text.encode()))
+        ask_user(self._app, picker, lambda path: self.write_file(path, text))
 
-    def write_file(self, path: str, content: bytes, note: str = "") -> None:
+    def write_file(self, path: str, text: str, note: str = "") -> None:
         """Write what the user asked for, an existing file only after a yes, and say so."""
         from pathlib import Path
 
@@ -71,7 +71,7 @@ class Output:
 
         def write(overwrite: bool) -> None:
             try:
-                atomic_write(Path(path), content, overwrite=overwrite)
+                atomic_write(Path(path), text.encode(), overwrite=overwrite)
             except EngineError as error:
                 self._show_error(error)
             else:

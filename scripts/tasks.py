@@ -193,7 +193,7 @@ TASKS: dict[str, Task] = {
         _digits,
         _steps(("7 equals_sign", "Outputs, dB (simulated)")),
         before=_steps(
-            ("", "Enter build"), ("b", "dB  +"), ("space", "Enter build"),
+            ("", "Enter build"), ("b", "Conv  +"), ("space", "Enter build"),
             ("b", "▸ compile"),
         ),
     ),

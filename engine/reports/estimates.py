@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 from typing import Literal
 
-from engine.reports.files import delimited, html_page, html_table, html_text
+from engine.reports.files import html_page, html_table, html_text, table_file
 from engine.reports.pictures import chip_bars, layer_bars, memory_map, picture, roofline
 from engine.wire.cost import ChipEstimate, Estimates
 from engine.wire.cost_tables import CHIPS, TENSORS, problem_lines
@@ -17,7 +17,7 @@ from engine.wire.layers import COST, layer_rows
 def csv_text(estimates: Estimates, kind: str) -> str:
     """CSV with a head; the last column says that every row is estimated."""
     if kind == "chips":
-        return delimited(CHIPS, estimates.chips)
+        return table_file(CHIPS, estimates.chips)
     if kind == "tensors":
         spans = [
             TENSORS.record(span, chip=one.chip)
@@ -25,9 +25,9 @@ def csv_text(estimates: Estimates, kind: str) -> str:
             if one.memory is not None
             for span in one.memory.spans
         ]
-        return delimited(TENSORS, spans)
+        return table_file(TENSORS, spans)
     rows = [COST.record(row, chip=one.chip) for one in estimates.chips for row in layer_rows(one)]
-    return delimited(COST, rows)
+    return table_file(COST, rows)
 
 
 _NOTE = (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from engine.base.text import sanitize
+from engine.base.text import escaped, sanitize
+from engine.wire.codec import encode
 
 if TYPE_CHECKING:
     from engine.wire.table import Table
@@ -17,19 +19,24 @@ _CELL = 500
 """Characters of a text in a file."""
 
 
-def delimited(table: Table, rows: Iterable[Any], suffix: str = ".csv") -> str:
-    """CSV (``.csv``) or text with tabs (``.tsv``): heads as in JSON, numbers without units."""
+def table_file(table: Table, rows: Iterable[Any], suffix: str = ".csv") -> str:
+    """A table as a file: JSON has the values; CSV, TSV and every other suffix numbers without
+    units, with heads as in JSON.
+
+    Args:
+        table: its columns.
+        rows: of an answer, or records of the table.
+        suffix: ``.csv``, ``.tsv`` or ``.json``, in lower case.
+    """
+    if suffix == ".json":
+        plain = [row if isinstance(row, Mapping) else encode(row) for row in rows]
+        return escaped(json.dumps(plain, indent=1, default=str)) + "\n"
     head, *lines = table.plain(rows)
-    return csv_lines(head, lines, suffix)
-
-
-def csv_lines(head: Iterable[str], rows: Iterable[Iterable[Any]], suffix: str = ".csv") -> str:
-    """Heads and cells as CSV or, with tabs, as TSV."""
     out = io.StringIO()
     dialect = "excel-tab" if suffix == ".tsv" else "excel"
     writer = csv.writer(out, dialect, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows([_safe(cell) for cell in row] for row in rows)
+    writer.writerows([_safe(cell) for cell in row] for row in lines)
     return out.getvalue()
 
 

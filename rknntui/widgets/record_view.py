@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from engine import delimited, escaped
-from engine.wire.codec import encode
-from engine.wire.table import Table
 from rknntui.widgets.one_line import SearchLine
 from rknntui.widgets.records import RecordTable
 
@@ -90,17 +85,3 @@ class RecordView(Vertical):
             self.table.call_later(self.table.set_filter, text)
         if event.done:
             self.table.focus()
-
-
-def as_file(suffix: str, declared: Table, records: Sequence[object]) -> bytes:
-    """A table as a file: ``.json`` has the values, ``.tsv`` and every other suffix plain numbers.
-
-    Args:
-        suffix: ``.csv``, ``.tsv`` or ``.json``, in lower case.
-        declared: the columns of CSV and TSV.
-        records: their values.
-    """
-    if suffix == ".json":
-        plain = [record if isinstance(record, Mapping) else encode(record) for record in records]
-        return (escaped(json.dumps(plain, indent=1, default=str)) + "\n").encode()
-    return delimited(declared, records, suffix).encode()

@@ -8,6 +8,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widget import Widget
 
+from engine import table_file
 from engine.graph.ir.views import Groups
 from engine.wire.build import SimulatedOutput, TopValue
 from engine.wire.build_tables import OUTPUTS
@@ -18,7 +19,6 @@ from engine.wire.table import Table as Declared
 from rknntui.widgets.charts import Histogram, histogram_lines
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import TextRows
-from rknntui.widgets.record_view import as_file
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import cells, fit
 from tests.tui.conftest import until
@@ -194,9 +194,9 @@ def test_a_histogram_shows_every_bin_that_is_not_empty() -> None:
 def test_a_table_of_records_is_plain_json_as_deep_as_they_are() -> None:
     top = (TopValue(3, 0.5),)
     output = SimulatedOutput("y", (1, 4), "float32", "simulated", top, 0.0, 0.5, 0.2, 0)
-    (told,) = json.loads(as_file(".json", OUTPUTS, [output]))
+    (told,) = json.loads(table_file(OUTPUTS, [output], ".json"))
     assert (told["name"], told["shape"]) == ("y", [1, 4])
     assert told["top"] == [{"index": 3, "value": 0.5}]
-    head, row = as_file(".csv", OUTPUTS, [output]).decode().splitlines()
+    head, row = table_file(OUTPUTS, [output], ".csv").splitlines()
     plain = dict(zip(head.split(","), row.split(","), strict=True))
     assert (plain["shape"], plain["maximum"], plain["not_finite"]) == ("1x4", "0.5", "")

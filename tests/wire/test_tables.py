@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine.wire
-from engine import delimited, html_table, table_lines
+from engine import html_table, table_file, table_lines
 from engine.wire import formats
 from engine.wire.cost import ChipEstimate, Interval, MemoryCost
 from engine.wire.cost_tables import CHIPS
@@ -274,7 +274,7 @@ def test_text_page_and_workbench_have_the_same_cells() -> None:
 
 
 def test_a_file_has_plain_numbers() -> None:
-    known, unknown, refused = csv.DictReader(io.StringIO(delimited(CHIPS, ROWS)))
+    known, unknown, refused = csv.DictReader(io.StringIO(table_file(CHIPS, ROWS)))
     assert known["fps"] == "666.7"
     assert (known["fps_low"], known["fps_high"]) == ("526.3", "833.3")
     assert known["total_bytes"] == "1096"
@@ -291,7 +291,7 @@ def test_a_column_that_is_added_is_everywhere() -> None:
     rows = [replace(row, peak_gops=6000.0) for row in ROWS]
     assert table_lines(table, rows)[0].split()[2] == "GOPS"
     assert html_cells(html_table(table, rows))[1][2] == "6000.0"
-    assert next(csv.DictReader(io.StringIO(delimited(table, rows))))["peak_gops"] == "6000.0"
+    assert next(csv.DictReader(io.StringIO(table_file(table, rows))))["peak_gops"] == "6000.0"
     assert table.record(rows[0])["peak_gops"] == 6000.0
 
 

@@ -17,7 +17,7 @@ from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.one_line import ViewBar
-from rknntui.widgets.record_view import RecordView, as_file
+from rknntui.widgets.record_view import RecordView
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -254,8 +254,10 @@ class TableWorkspace(Workspace):
         start = str(Path.cwd() / f"{self.session.stem}-{table.what}.csv")
 
         def write(path: str) -> None:
-            content = as_file(Path(path).suffix.lower(), table.declared, table.records)
-            output.write_file(path, content, f" ({len(table.records)} rows)")
+            from engine import table_file
+
+            text = table_file(table.declared, table.records, Path(path).suffix.lower())
+            output.write_file(path, text, f" ({len(table.records)} rows)")
 
         picker = PathPicker("Save the table (.csv, .tsv, .json)", start, new=True)
         ask_user(self.app, picker, write)

@@ -219,7 +219,7 @@ def ask_report(chips: Chips) -> None:
         chips.ask(
             COST_ESTIMATE,
             params,
-            lambda found: output.write_file(path, cost_report(found, form, kind).encode()),
+            lambda found: output.write_file(path, cost_report(found, form, kind)),
         )
 
     start = str(Path.cwd() / f"{chips.session.stem}-{kind}.html")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from textual import getters, on
 from textual.containers import Horizontal, Vertical
 
-from engine import sanitize
+from engine import sanitize, table_file
 from rknntui.keys.actions import key_text
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
@@ -28,7 +28,6 @@ from rknntui.widgets.divider import Divider
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import SearchLine
-from rknntui.widgets.record_view import as_file
 from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
@@ -484,7 +483,7 @@ class ModelWorkspace(Workspace):
         """Ask for a file and write the nodes into it."""
         if not self.table.display:
             self.table.set_records(node_rows(self.graph.nodes))
-        text = as_file(".csv", self.table.declared, self.table.records).decode()
+        text = table_file(self.table.declared, self.table.records)
         self.workbench.output.save("Write the nodes as CSV", "nodes.csv", text)
 
     def copy_text(self) -> str:
