@@ -56,8 +56,9 @@ def top_facts(chips: Chips) -> tuple[Fact, ...]:
         reset = f"what if {words} ({key_text('chips.reset')} resets)"
         parts.append(Fact(reset, (f"what if {words}",)))
     if answers.goal is not None and found.chips:
-        count = f"{len(found.chips) - len(chips.missing)} of {len(found.chips)} chips"
-        parts.append(Fact(f"{count} reach {answers.goal:g} FPS", (), 1))
+        count = sum(row.reaches == "yes" for row in found.chips)
+        text = f"{count} of {len(found.chips)} chips reach {answers.goal:g} FPS"
+        parts.append(Fact(text, (), 1))
     if marked := len(chips.targets.marked):
         parts.append(Fact(f"{marked} marked", (), 2))
     failed = ", ".join(name for name, row in chips.session.compilations.items() if row.problem)
@@ -261,7 +262,7 @@ def _no_miss(chips: Chips) -> str:
     if chips.missing:
         return ""
     goal = chips.answers.goal
-    return "every chip reaches the goal." if goal else "no goal is set ({chips.goal})."
+    return "no chip misses the goal." if goal else "no goal is set ({chips.goal})."
 
 
 def _no_toolkit_here(chips: Chips) -> str:
