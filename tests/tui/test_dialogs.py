@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +15,12 @@ from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, PromptDialog, TextDialog
 from rknntui.screens.dialogs.help import JumpOverlay
 from rknntui.screens.dialogs.lists import ChoiceDialog
+from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.screens.dialogs.request import Form, RequestDialog
 from rknntui.widgets.entries import ChoiceLine
 from rknntui.widgets.line_list import TextRows
 from tests.tui.conftest import screen_text, settle, until
+from tests.tui.test_forms import NOW, Asked
 
 pytestmark = pytest.mark.usefixtures("no_engine")
 ABOUT = {f"chip{number}": f"the {number}th" for number in range(40)}
@@ -105,3 +110,21 @@ async def test_a_click_on_a_letter_goes_to_its_pane() -> None:
         target = app.screen._targets["a"]
         await pilot.click("#jump-a")
         await until(pilot, lambda: len(app.screen_stack) == 1 and target.has_focus, "the pane")
+
+
+async def test_a_form_is_filled_by_the_mouse_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.rknn").touch()
+    app: App[None] = App()
+    asked: list[Asked] = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        form = Form("A form", (Asked,), {"force": "asked for later"})
+        form.ask(app, replace(NOW, path=f"{tmp_path}/"), then=asked.append)
+        await until(pilot, lambda: isinstance(app.screen, RequestDialog), "the form")
+        await pilot.click(app.screen.query_one("#anew", ChoiceLine))
+        await pilot.click(app.screen.query_one(".pick"))
+        await until(pilot, lambda: isinstance(app.screen, PathPicker), "the picker of the path")
+        await pilot.click(app.screen.query_one(TextRows), offset=(2, 0))
+        await until(pilot, lambda: isinstance(app.screen, RequestDialog), "the form again")
+        await click_on(pilot, "Enter accept")
+        await until(pilot, lambda: bool(asked), "what is asked for")
+    assert asked == [replace(NOW, path=str(tmp_path / "a.rknn"), anew=True)]

@@ -15,7 +15,9 @@ from rknntui.screens.dialogs.dialogs import Dialog, ask_user
 from rknntui.widgets.entries import ChoiceLine, PathInput, TextLine
 
 if TYPE_CHECKING:
+    from textual import events
     from textual.app import App, ComposeResult
+    from textual.widget import Widget
 
 Choices = Mapping[str, Sequence[str]]
 """Field -> the values that the place knows for it, where the request's type has none."""
@@ -178,6 +180,12 @@ class RequestDialog(Dialog):
         """Say below the lines what the one with the focus is for, in full."""
         if (param := self._param) is not None:
             self.query_one("#problem", Static).update(param.flag.help)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on the F2 behind a path is that key, on its line."""
+        if event.widget is not None and event.widget.has_class("pick"):
+            self.set_focus(cast("Widget", event.widget.parent).query_one(PathInput))
+            self.action_pick()
 
     def action_pick(self) -> None:
         """Choose the path of the line with the focus in the picker."""
