@@ -95,8 +95,10 @@ def load_parts(board: BoardTrack, long: int, *, named: bool = True) -> list[Part
     return [*loads, (2, [(" ".join(clocks), ""), (" MHz", "dim")] if clocks else [])]
 
 
-def state_parts(board: BoardTrack, long: int, *, named: bool = True) -> list[Part]:
-    """Temperature and whose limit is near, memory, power."""
+def state_parts(
+    board: BoardTrack, run: Measuring | None, long: int, *, named: bool = True
+) -> list[Part]:
+    """Temperature and whose limit is near, whether a clock fell, power."""
     parts: list[Part] = []
     hot, zone = (0.0, "") if board.state is None else board.state.hot
     if (warm := board.tracks.get("temperature")) is not None:
@@ -105,27 +107,32 @@ def state_parts(board: BoardTrack, long: int, *, named: bool = True) -> list[Par
         parts.append((0, _figure(name, warm, long, style, f"{sign} ")))
         limit = f"hot from {CELSIUS.text(hot)} ({zone or 'documented'})"
         parts.append((2, [(limit, "dim")] if named else []))
-    if (used := board.tracks.get("memory")) is not None:
-        now, *rest = _figure("memory " if named else "", used, long)
-        parts.append((1 if named else 2, [now, rest[0], (f" of {SIZE.text(used.top)}", "dim")]))
+    if run is not None and run.point is not None:
+        fell = run.point.throttled
+        said = ("! throttled", "warn") if fell else ("✓ no clock fell", "good")
+        parts.append((0 if fell else 3, [said]))
+    if run is not None and run.going and run.params.fix_clocks:
+        parts.append((3, [("clocks are fixed", "dim")]))
     watts = [(name, track) for name, track in board.tracks.items() if name.startswith("power")]
     parts += [(1, _figure(f"{name} ", track, long)) for name, track in watts]
-    if board.state is not None and not watts:
-        parts.append((3, [("power – (no sensor)", "dim")]))
-    return parts
+    absent = board.state is not None and not watts and named
+    return [*parts, (4, [("power – (no sensor)", "dim")] if absent else [])]
 
 
-def run_parts(run: Measuring) -> list[Part]:
-    """Memory of the model, and whether a clock fell."""
-    point, answer, parts = run.point, run.answer, list[Part]()
-    if answer is not None and answer.memory is not None:
-        parts.append((4, [("model ", "dim"), (SIZE.text(answer.memory.total), "")]))
-    if point is not None and point.throttled:
-        parts.append((0, [("! throttled", "warn")]))
-    elif point is not None:
-        parts.append((2, [("✓ no clock fell", "good")]))
-    if run.going and run.params.fix_clocks:
-        parts.append((2, [("clocks are fixed", "dim")]))
+def memory_parts(
+    board: BoardTrack, run: Measuring | None, long: int, *, named: bool = True
+) -> list[Part]:
+    """Memory of the board in use, and what of it the model takes."""
+    parts: list[Part] = []
+    if (used := board.tracks.get("memory")) is not None:
+        *now, drawn = _figure("memory " if named else "", used, long)
+        of = f" of {SIZE.text(used.top)}", "dim"
+        parts.append((1 if named else 2, [*now, of, drawn] if named else [*now, of]))
+    taken = None if run is None or run.answer is None else run.answer.memory
+    if taken is not None:
+        sizes = {"weights": taken.weight, "internal": taken.internal}
+        kinds = ", ".join(f"{name} {SIZE.text(size)}" for name, size in sizes.items())
+        parts.append((4, [("model ", "dim"), (SIZE.text(taken.total), ""), (f": {kinds}", "dim")]))
     return parts
 
 
@@ -159,7 +166,14 @@ def model_name(path: str | None, recipe_model: object) -> str:
 
 
 def page_lines(
-    session: Session, run: Measuring, watch: Watch, board: str, file: str, width: int
+    session: Session,
+    run: Measuring,
+    watch: Watch,
+    board: str,
+    file: str,
+    width: int,
+    *,
+    tall: bool,
 ) -> list[Line]:
     """What is seen now: of the board that is shown, or a line for each that is watched.
 
@@ -170,6 +184,7 @@ def page_lines(
         board: id of the one that is used.
         file: what runs.
         width: cells.
+        tall: whether memory has a line of its own.
     """
     ours = None if run.params is None else str(run.params.device)
     lines: list[Line] = []
@@ -178,7 +193,9 @@ def page_lines(
         about = "" if known is None else f"{sanitize(known.chip, 12)} {known.label}"
         name: Part = 0, [(f"{sanitize(track.device, 26):<26}", "head"), (f" {about:<16}", "dim")]
         parts = rate_parts(mine, 5, "")[:1] if mine is not None else []
-        parts += [*load_parts(track, 5, named=False), *state_parts(track, 5, named=False)]
+        parts += load_parts(track, 5, named=False)
+        parts += state_parts(track, mine, 5, named=False)
+        parts += memory_parts(track, mine, 5, named=False)
         if track.problem:
             parts = [(0, [(f"✗ {sanitize(track.problem, 60)}", "bad")])]
         lines.append(_row([name, *parts], width))
@@ -188,10 +205,10 @@ def page_lines(
         chip = track.facts.chip if track.facts else session.boards.chip_of(track.device)
         roomy = width >= _ROOMY
         facts = head_facts(track, chip, mine, file, _watch_text(watch))
-        rows = [load_parts(track, 12 if roomy else 5), state_parts(track, 8 if roomy else 5)]
-        if mine is not None:
-            rows.insert(0, rate_parts(mine, 24 if roomy else 10, _estimate(session, chip)))
-            rows[-1] += run_parts(mine)
+        long = 12 if roomy else 5
+        rows = [rate_parts(mine, 2 * long, _estimate(session, chip))] if mine is not None else []
+        state, memory = state_parts(track, mine, long), memory_parts(track, mine, long)
+        rows += [load_parts(track, long), *([state, memory] if tall else [state + memory])]
         lines = [[(fit_facts(tuple(facts), width), "head")]]
         lines += filter(None, (_row(parts, width) for parts in rows))
         lines += wrapped(f"✗ {sanitize(track.problem, 400)}", width, "bad") if track.problem else []

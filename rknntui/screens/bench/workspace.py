@@ -35,7 +35,7 @@ from engine.wire.measured import (
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
 from rknntui.links import GoToCompiled, GoToLayer
-from rknntui.screens.base.views import TableWorkspace
+from rknntui.screens.base.views import LOW, TableWorkspace
 from rknntui.screens.bench.boards import Looking, reason
 from rknntui.screens.bench.lines import model_name, page_lines
 from rknntui.screens.bench.live import SETTINGS, Measuring, Watch
@@ -238,7 +238,8 @@ class Bench(TableWorkspace):
             return
         width = max(30, (self.lines.size.width or self.size.width) - 3)
         file = model_name(self.file, self.session.recipe.get("model"))
-        lines = page_lines(self.session, self.run, self.watch_job, self.board, file, width)
+        what = self.session, self.run, self.watch_job, self.board, file
+        lines = page_lines(*what, width, tall=self.app.size.height >= LOW)
         self.lines.set_lines(lines, keep_cursor=True)
 
     @on(Rows.Highlighted, "#boards")
