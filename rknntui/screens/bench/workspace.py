@@ -76,7 +76,7 @@ class Bench(TableWorkspace):
         & #bench-main { height: 1fr; }
         & #bench-live { height: auto; max-height: 9; padding: 0 1; }
         & #boards-view { height: auto; max-height: 30%; }
-        & #boards { height: auto; }
+        & #boards { height: auto; scrollbar-size-horizontal: 0; }
         &.-empty #bench-main { display: none; }
         &.-empty #boards-view, &.-beside #boards-view { height: 1fr; max-height: 100%; }
         &.-empty #boards, &.-beside #boards { height: 1fr; }
