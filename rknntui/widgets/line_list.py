@@ -246,6 +246,12 @@ class TextRows(Rows):
         return "\n".join("".join(text for text, _ in line).rstrip() for line in self.lines)
 
 
+class Prose(TextRows, can_focus=False):
+    """Lines to be read: there is no cursor, and no key scrolls them."""
+
+    SHOW_CURSOR = False
+
+
 # A pane of text beside what it is about.
 
 

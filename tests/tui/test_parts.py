@@ -14,14 +14,12 @@ from textual.message import Message
 from engine import Finding
 from engine.build import BuildSummary
 from engine.wire.build import Analysis, Distance, LayerAccuracy
-from engine.wire.hybrid import LayerRow, Ranked
-from engine.wire.layers import QUALITY, layers_of
+from engine.wire.layers import QUALITY
 from engine.wire.model import LOAD, OPEN, LoadParams, Tensor
 from engine.wire.requests import ModelTarget
 from rknntui.screens.model.panes import DetailPane, SourceLoad, needed_option, tell_value
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
-from rknntui.session.promotion import LayerEdits
 from rknntui.session.state import Session
 from rknntui.workspaces import load_all
 from tests.tui.flow import model_view
@@ -90,62 +88,6 @@ class Stub:
 
     def notify(self, message: str, **_: Any) -> None:
         self.said.append(message)
-
-
-def rows() -> list[LayerRow]:
-    plain = LayerRow(
-        tensor="",
-        id="",
-        node="",
-        op="Conv",
-        sources=(),
-        aliases=(),
-        dtype="int8",
-        choices=("int8", "int16", "float16"),
-        minimum=None,
-        maximum=None,
-        observed_minimum=None,
-        observed_maximum=None,
-        sqnr_db=None,
-        samples=0,
-        kind="weighted",
-    )
-    return [
-        replace(plain, id=name, tensor=f"{name}_out", aliases=(f"Conv_{name}",))
-        for name in ("a", "b", "c")
-    ]
-
-
-def test_edits_change_the_recipe_and_forget_their_marks() -> None:
-    session = Session(lambda _: None)
-    edits = LayerEdits(session)
-    assert edits.lift("a"), "nothing is known of it"
-    session.built = {"quantized_layers": {"Conv_b": "int16"}}
-    session.layers.fill("choice", layers_of("choice", rows()))
-    assert edits.built == {"b": "int16"}
-    session.layers.mark({"a", "b"})
-    assert [row.id for row in edits.chosen("c")] == ["a", "b"]
-    session.layers.mark({"a"})
-    assert edits.lift("c") == ""
-    assert edits.layers == {"a": "float16"}
-    assert session.layers.marked == set()
-    names = {
-        "id": "b",
-        "tensor": "b_out",
-        "op": "Conv",
-        "sources": (),
-        "gain_db": 2.0,
-        "share": 0.5,
-    }
-    session.layers.fill("proposed", layers_of("proposed", [Ranked(**names, together=("c",))]))
-    assert edits.lift("b") == ""
-    assert set(edits.layers) == {"a", "b", "c"}, "alone it would gain less"
-    assert session.undo()
-    edits.ask_for(edits.layers, {"b": [-1.0, 2.0]})
-    assert edits.ranges == {"b": [-1.0, 2.0]}
-    edits.ask_for({**edits.layers, "b": "float16"})
-    assert edits.ranges == {}, "what becomes float has no range"
-    assert session.undo()
 
 
 def test_the_session_fills_its_layers_from_the_jobs_of_the_build() -> None:

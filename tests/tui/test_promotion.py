@@ -6,10 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from engine.wire.hybrid import Ranked
+from engine.wire.layers import layers_of
 from rknntui.screens.layers.edits import LayerChoice
-from rknntui.session.promotion import by_layer, parse_range, toggled, with_dtype, with_integers
+from rknntui.session.promotion import (
+    LayerEdits,
+    by_layer,
+    parse_range,
+    toggled,
+    with_dtype,
+    with_integers,
+)
+from rknntui.session.state import Session
 from tests.tui.flow import read_form
-from tests.tui.test_layers import FLOAT, A, B
+from tests.tui.test_layers import FLOAT, A, B, row
 
 
 def test_a_layer_says_what_it_is_promoted_to() -> None:
@@ -62,3 +72,38 @@ def test_a_form_of_a_layer_has_its_dtype_and_its_range() -> None:
     asked = read_form(LayerChoice("int8"), {"dtype": "int16", "reach": "-1, 6"})
     assert asked == LayerChoice("int16", [-1.0, 6.0])
     assert read_form(asked, {"reach": ""}) == LayerChoice("int16")
+
+
+def test_edits_change_the_recipe_and_forget_their_marks() -> None:
+    session = Session(lambda _: None)
+    edits = LayerEdits(session)
+    rows = [
+        replace(row(name, "int8", "int16", "float16"), aliases=(f"Conv_{name}",)) for name in "abc"
+    ]
+    assert edits.lift("a"), "nothing is known of it"
+    session.built = {"quantized_layers": {"Conv_b": "int16"}}
+    session.layers.fill("choice", layers_of("choice", rows))
+    assert edits.built == {"b": "int16"}
+    session.layers.mark({"a", "b"})
+    assert [row.id for row in edits.chosen("c")] == ["a", "b"]
+    session.layers.mark({"a"})
+    assert edits.lift("c") == ""
+    assert edits.layers == {"a": "float16"}
+    assert session.layers.marked == set()
+    names = {
+        "id": "b",
+        "tensor": "b_out",
+        "op": "Conv",
+        "sources": (),
+        "gain_db": 2.0,
+        "share": 0.5,
+    }
+    session.layers.fill("proposed", layers_of("proposed", [Ranked(**names, together=("c",))]))
+    assert edits.lift("b") == ""
+    assert set(edits.layers) == {"a", "b", "c"}, "alone it would gain less"
+    assert session.undo()
+    edits.ask_for(edits.layers, {"b": [-1.0, 2.0]})
+    assert edits.ranges == {"b": [-1.0, 2.0]}
+    edits.ask_for({**edits.layers, "b": "float16"})
+    assert edits.ranges == {}, "what becomes float has no range"
+    assert session.undo()

@@ -15,7 +15,7 @@ from engine import error_causes, layer_facts, sanitize, span_text, value_facts
 from engine.wire.model import LayerSpread
 from rknntui.keys.actions import key_text
 from rknntui.widgets.charts import Histogram, HistogramChart, bars
-from rknntui.widgets.line_list import TextRows
+from rknntui.widgets.line_list import Prose
 from rknntui.widgets.records import name_text
 from rknntui.widgets.strips import shorten
 from rknntui.widgets.wrap import wrap
@@ -120,18 +120,14 @@ class LayerDetail(Vertical):
         self._known: dict[str, LayerSpread | str] = {}
 
     def compose(self) -> ComposeResult:
-        yield TextRows(id="layer-facts")
+        yield Prose(id="layer-facts")
         yield HistogramChart(id="chart")
 
-    facts = getters.query_one(TextRows)
+    facts = getters.query_one(Prose)
     """The lines above the histograms."""
 
     chart = getters.query_one(HistogramChart)
     """The histograms."""
-
-    def on_mount(self) -> None:
-        self.facts.SHOW_CURSOR = False
-        self.facts.can_focus = False
 
     @property
     def tensor(self) -> str:

@@ -30,7 +30,7 @@ from rknntui.session.messages import BuildFinished, RecipeChanged, TargetChanged
 from rknntui.widgets.charts import CurveChart
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.layer_table import KnownLayersView
-from rknntui.widgets.line_list import Rows, TextRows
+from rknntui.widgets.line_list import Prose, Rows
 from rknntui.widgets.one_line import FactsLine, ViewBar
 from rknntui.widgets.wrap import wrap
 
@@ -71,7 +71,7 @@ class Layers(Promoting):
     DEFAULT_CSS = """
     Layers {
         & #outputs { height: auto; max-height: 7; padding: 0 1; }
-        & #layers-panes, & #layers-body, & #search, & #guide, & #layers-left { height: 1fr; }
+        & #layers-body, & #search, & #guide, & #layers-left { height: 1fr; }
         & #network { height: 8; }
         & #detail { height: 14; }
     }
@@ -102,22 +102,18 @@ class Layers(Promoting):
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="layers-facts")
-        yield TextRows(id="outputs")
+        yield Prose(id="outputs")
         yield ViewBar((*LAYER_SETS, "Search", "Guide"), id="layers-views")
-        with Container(id="layers-panes"):
-            with Container(id="layers-body"):
-                with Vertical(id="layers-left"):
-                    yield CurveChart(id="network")
-                    yield KnownLayersView(self.session.layers, LAYER_SETS["Quality"], id="layers")
-                yield Divider("layers-divider")
-                yield LayerDetail(id="detail")
-            yield SearchPane(id="search")
-            yield GuidePane(id="guide")
+        with Container(id="layers-body"):
+            with Vertical(id="layers-left"):
+                yield CurveChart(id="network")
+                yield KnownLayersView(self.session.layers, LAYER_SETS["Quality"], id="layers")
+            yield Divider("layers-divider")
+            yield LayerDetail(id="detail")
+        yield SearchPane(id="search")
+        yield GuidePane(id="guide")
 
     def on_mount(self) -> None:
-        outputs = self.query_one("#outputs", TextRows)
-        outputs.SHOW_CURSOR = False
-        outputs.can_focus = False
         self.pane_shown(self.view)
 
     detail = getters.query_one(LayerDetail)
@@ -214,7 +210,7 @@ class Layers(Promoting):
         lines = output_lines(table.outputs if table else (), self.effect.now, width)
         error_rows = wrap(f"✗ {self.effect.error}", width) if self.effect.error else []
         lines += [[(row, "bad")] for row in error_rows[:_ERROR_LINES]]
-        pane = self.query_one("#outputs", TextRows)
+        pane = self.query_one("#outputs", Prose)
         pane.display = bool(lines) and self.view != "Guide"
         pane.styles.height = len(lines)
         pane.set_lines(lines)
