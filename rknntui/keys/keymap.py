@@ -8,13 +8,12 @@
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rknntui.keys.actions import EVERYWHERE, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from textual.app import App
 
@@ -35,21 +34,6 @@ INDISTINCT = {
 }
 
 
-class Keymap:
-    """Keys by action id, and what was wrong with the file."""
-
-    def __init__(self) -> None:
-        self.keys: dict[str, str] = {}
-        self.problems: list[str] = []
-
-
-def keymap_file() -> Path:
-    """Where the user's keys are looked for."""
-    from engine import config_folder
-
-    return config_folder() / "keymap.toml"
-
-
 def indistinct(key: str) -> str:
     """The key that a plain terminal cannot tell from ``key``; empty when it can."""
     key = key.strip().lower()
@@ -61,41 +45,34 @@ def indistinct(key: str) -> str:
     return ""
 
 
-def read_keymap(path: Path, registry: Registry) -> Keymap:
-    """Read and check the user's keys; a wrong entry is reported and left out, the others count."""
-    keymap = Keymap()
-    from engine import open_regular, sanitize
+def use_own_keys(app: App[None]) -> bool:
+    """Let the user's keys count, and tell what is wrong with them; whether they have a file.
 
+    A wrong entry is left out, the others count.
+    """
+    from engine import config_folder, open_regular, sanitize
+
+    path, own, problems = config_folder() / "keymap.toml", dict[str, str](), list[str]()
+    data: dict[str, Any] = {"keys": {}}
     try:
         with open_regular(path) as stream:
             data = tomllib.loads(stream.read(LIMIT).decode())
     except FileNotFoundError:
-        return keymap
+        return False
     except (OSError, ValueError, RecursionError) as error:
-        keymap.problems.append(sanitize(f"{path}: {error}"))
-        return keymap
+        problems.append(sanitize(f"{path}: {error}"))
     entries = data.get("keys")
     if not isinstance(entries, dict) or set(data) - {"keys"}:
-        keymap.problems.append(f"{path}: it must have one table [keys].")
+        problems.append(f"{path}: it must have one table [keys].")
         entries = entries if isinstance(entries, dict) else {}
     for name, keys in entries.items():
-        problem = _check(name, keys, registry)
-        if problem:
-            keymap.problems.append(problem)
+        if problem := _check(name, keys, REGISTRY):
+            problems.append(problem)
         else:
-            keymap.keys[name] = ",".join(key.strip() for key in keys.split(","))
-    keymap.problems += conflicts(registry, keymap.keys)
-    return keymap
-
-
-def use_own_keys(app: App[None]) -> bool:
-    """Let the user's keys count, and tell what is wrong with them; whether they have a file."""
-    if not keymap_file().is_file():
-        return False
-    keymap = read_keymap(keymap_file(), REGISTRY)
-    REGISTRY.user_keys = keymap.keys
-    app.set_keymap(keymap.keys)
-    for problem in keymap.problems[:4]:
+            own[name] = ",".join(key.strip() for key in keys.split(","))
+    REGISTRY.user_keys = own
+    app.set_keymap(own)
+    for problem in [*problems, *conflicts(REGISTRY, own)][:4]:
         app.notify(problem, title="Your keys", severity="warning", timeout=10, markup=False)
     return True
 

@@ -129,20 +129,26 @@ async def open_build(session: Session, bridge: Bridge, record: JobRecord) -> Non
     Raises:
         EngineError: the model cannot be read.
     """
-    from engine import read_events, read_result, recipe_of
+    from engine import recipe_of
 
     recipe = dict(recipe_of(record))
     if session.recipe.get("model") == recipe["model"] and session.container is None:
         session.set_values({name: recipe.get(name) for name in {*session.recipe, *recipe}})
     else:
         await open_recipe(session, bridge, recipe)
+    await _take_result(session, record)
+    await find_results(session)
+
+
+async def _take_result(session: Session, record: JobRecord) -> None:
+    from engine import read_events, read_result
+
     with contextlib.suppress(EngineError):  # removed from the history meanwhile, or damaged
         events = await asyncio.to_thread(read_events, record.id)
         result = await asyncio.to_thread(read_result, record.id)
         if result is not None:
             outcome = read_record(record.method, result)
             session.result_found(JobView.of_record(record, events), outcome)
-    await find_results(session)
 
 
 async def find_results(session: Session, built: Values | None = None) -> None:
@@ -153,7 +159,7 @@ async def find_results(session: Session, built: Values | None = None) -> None:
         session: takes the results.
         built: the recipe of the last build, where that is another one than is open.
     """
-    from engine import list_jobs, read_events, read_result
+    from engine import list_jobs
 
     if session.container is not None or not session.recipe.get("model"):
         return
@@ -164,14 +170,8 @@ async def find_results(session: Session, built: Values | None = None) -> None:
         whole = (r for r in fitting if method != "hybrid.propose" or r.params.get("gains"))
         apart = ("target_platform",) if method == "compile" else ()  # it has chips of its own
         record = next((r for r in whole if _is_of(r.params, recipe, apart)), None)
-        if record is None:
-            continue
-        with contextlib.suppress(EngineError):  # removed from the history meanwhile, or damaged
-            events = await asyncio.to_thread(read_events, record.id)
-            result = await asyncio.to_thread(read_result, record.id)
-            if result is not None:
-                outcome = read_record(method, result)
-                session.result_found(JobView.of_record(record, events), outcome)
+        if record is not None:
+            await _take_result(session, record)
 
 
 def _is_of(params: Mapping[str, object], recipe: Values, apart: Sequence[str] = ()) -> bool:
