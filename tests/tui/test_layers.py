@@ -33,10 +33,8 @@ from engine.wire.hybrid import (
 from engine.wire.layers import by_layer as by_id
 from engine.wire.layers import layers_of, most_worth
 from rknntui.app import Workbench
-from rknntui.keys.commandline import job_command, job_flags
-from rknntui.screens.layers.edits import LiveEffect
 from rknntui.keys.commandline import job_command
-from rknntui.screens.layers.edits import LayerChoice, LiveEffect
+from rknntui.screens.layers.edits import LiveEffect
 from rknntui.screens.layers.search import FIRST, _gained, checked_search
 from rknntui.screens.layers.words import (
     edit_values,

@@ -19,7 +19,6 @@ from engine.wire.devices import (
     Performance,
     PerfParams,
 )
-from engine.wire.flags import Flag, command_of, words_of
 from engine.wire.flags import Flag
 from engine.wire.formats import CELSIUS, CLOCK, DURATION, MILLISECONDS, RATE
 from engine.wire.monitor import (
