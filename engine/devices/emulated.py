@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import DeviceError, EngineError, UsageError
 from engine.base.paths import cache_folder
 from engine.base.version import __version__, install_line
+from engine.wire.devices import EmulatedBoard
 
 if TYPE_CHECKING:
     from rknntui_emulator.emulator import BoardEmulator
@@ -31,34 +32,22 @@ _NO_PORT = frozenset({errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL})
 
 def emulate(
     chip: str,
+    asked: EmulatedBoard = EmulatedBoard(),  # noqa: B008  # frozen
     *,
-    port: int,
-    android: bool,
     stop: threading.Event,
     started: Callable[[str, str], object],
     warn: Callable[[DeviceError], object],
     heard: Callable[[str], object] | None = None,
-    models: Sequence[Path] = (),
-    bend: str = "",
-    load: Sequence[int] | None = None,
-    celsius: float | None = None,
-    rate: float | None = None,
 ) -> None:
     """Run an emulated board on loopback until ``stop`` is set.
 
     Args:
         chip: one of :data:`EMULATED_CHIPS`.
-        port: where it listens; 0 is any free port.
-        android: an Android image in place of a Linux one.
+        asked: its image and link, and what goes wrong on it.
         stop: ends it.
         started: takes its address and the folder that is its file system, once it can be reached.
         warn: takes what is missing: without a C compiler the board has no runtime library.
         heard: takes each event as it happens, in another thread.
-        models: containers whose answers are made before it can be reached.
-        bend: ``LAYER[:STRENGTH]``, see :meth:`BoardEmulator.bend`; empty for none.
-        load: of each core in percent; None follows the runs.
-        celsius: of every thermal zone; None is the board's own.
-        rate: of the link, in bytes a second; None is as fast as it goes.
 
     Raises:
         UsageError: there is no such board, or the values do not fit it.
@@ -72,20 +61,21 @@ def emulate(
         )
     make = _board_emulator()
     try:
-        with make(chip, port, android=android, rate=rate, heard=heard) as board:
-            if load is not None:
-                board.set_load(load)
+        rate = None if asked.slow is None else asked.slow * 1e6
+        with make(chip, asked.port, android=asked.android, rate=rate, heard=heard) as board:
+            if asked.load is not None:
+                board.set_load(asked.load)
             board.equip(cache_folder() / "emulator", warn)
-            board.simulate(*models, bend=bend)
-            if celsius is not None:
-                board.image.set_temperature(celsius)
+            board.simulate(*map(Path, asked.models), bend=asked.bend)
+            if asked.celsius is not None:
+                board.image.set_temperature(asked.celsius)
             started(board.address, str(board.root))
             stop.wait()
     except OSError as error:
         if error.errno not in _NO_PORT:
             raise
         raise DeviceError(
-            f"The emulated board cannot listen on port {port}: {error.strerror or error}.",
+            f"The emulated board cannot listen on port {asked.port}: {error.strerror or error}.",
             cause="Another program listens there, or the port needs more rights.",
             remedy="Choose another port, or none: any free one is taken then.",
         ) from error
@@ -135,8 +125,6 @@ def start(chip: str) -> tuple[str, tuple[str, ...]]:
         try:
             emulate(
                 chip,
-                port=0,
-                android=False,
                 stop=ends,
                 started=lambda address, _: told.put(address),
                 warn=lambda error: notes.append(f"It has no runtime library. {error}"),

@@ -52,18 +52,19 @@ class FlagText(click.ParamType):
 
 
 def request_flags(
-    method: Method[Any, Any], *, optional: bool = False, without: Sequence[str] = ()
+    asked: Method[Any, Any] | type[Any], *, optional: bool = False, without: Sequence[str] = ()
 ) -> Callable[[Command], Command]:
     """Add a flag for every parameter that the request declares one for.
 
     Args:
-        method: whose request it is.
+        asked: a method, or the type of a request.
         optional: whether the verb does without this request, so that nothing of it is required.
         without: fields whose flags the verb does not have, or has of another request.
     """
 
     def add(command: Command) -> Command:
-        for param in reversed(params_of(method.params)):
+        request = asked.params if isinstance(asked, Method) else asked
+        for param in reversed(params_of(request)):
             if param.path[0] not in without and not param.flag.option:
                 required = param.required and not optional
                 command = flag_option(param, param.key, required=required)(command)

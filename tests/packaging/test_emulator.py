@@ -40,8 +40,6 @@ def test_every_board_has_its_name_at_the_door() -> None:
 def start() -> None:
     emulate(
         "rk3588",
-        port=0,
-        android=False,
         stop=threading.Event(),
         started=lambda *_: pytest.fail("there is none"),
         warn=print,

@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from engine import AGENT_TARGETS, EMULATED_CHIPS, DeviceError, build_agent, emulate
+from engine import EMULATED_CHIPS, DeviceError, build_agent, emulate
 from engine.wire.board import BOARD_MEMORY, BOARD_RUN, MemoryParams, MemoryReport
 from engine.wire.codec import Values
 from engine.wire.cost import COST_ESTIMATE
-from engine.wire.devices import DEVICES_LIST, Listing
+from engine.wire.devices import DEVICES_LIST, AgentToBuild, EmulatedBoard, Listing
 from rknntui.cli.estimate_output import estimate_flags, show_estimates
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, target, values_of
 from rknntui.cli.output import emit
@@ -69,37 +69,18 @@ def agent() -> None:
     epilog="Example: rknntui devices agent build --target aarch64 --compiler "
     "aarch64-linux-android31-clang",
 )
-@click.option(
-    "--target",
-    required=True,
-    type=click.Choice(AGENT_TARGETS),
-    help="The board's processor, as `uname -m` says there; x86_64 is for emulated boards.",
-)
-@click.option(
-    "--compiler",
-    default="",
-    metavar="CC",
-    help="Name or path of a C compiler for it, such as that of the board's SDK. Default: zig, "
-    "where its Python package is installed, else a cross compiler of the usual name.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Where to write it. Default: where the program finds it by itself, in place of the one "
-    "before.",
-)
-@click.option("--force", is_flag=True, help="Replace the file of -o where it exists.")
+@request_flags(AgentToBuild)
 @json_flag
-def build(target: str, compiler: str, output: Path | None, force: bool, as_json: bool) -> None:
+def build(as_json: bool, **flags: Any) -> None:
     """Compile the agent for a board, with a compiler of this machine.
 
     For boards whose C library is none of those that the agents here are built for, such as
     Android's, or with changes of your own. The result is sent to such a board by itself, once it
     lies in the folder of agents; RKNNTUI_AGENT names another one.
     """
-    built = build_agent(target, compiler, output, force=force)
+    asked = AgentToBuild(**values_for(AgentToBuild, flags))
+    output = None if asked.output is None else Path(asked.output)
+    built = build_agent(asked.target, asked.compiler, output, force=asked.force)
     lines = [f"built {built.path} for {built.processor}"]
     if built.interpreter:
         lines.append(f"It asks for {built.interpreter}: the board needs that C library.")
@@ -112,54 +93,10 @@ def build(target: str, compiler: str, output: Path | None, force: bool, as_json:
     "emulate", epilog=f"CHIP: {', '.join(EMULATED_CHIPS)}. Example: rknntui devices emulate rk3588"
 )
 @click.argument("chip", metavar="CHIP", type=click.Choice(EMULATED_CHIPS))
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    help="Where it listens on 127.0.0.1. Default: any free port.",
-)
-@click.option("--android", is_flag=True, help="An Android image in place of a Linux one.")
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Make a container ready before the board can be reached; others are when they are loaded.",
-)
-@click.option(
-    "--bend",
-    default="",
-    metavar="LAYER[:STEPS]",
-    help="Fault injection: change the output of this layer by STEPS quantization steps (default "
-    "16); later layers compute with the changed values.",
-)
-@click.option(
-    "--load",
-    default=None,
-    metavar="PERCENT,...",
-    help="Load of each core of the NPU. Default: as busy as its runs keep it.",
-)
-@click.option("--celsius", type=click.FloatRange(-40, 200), help="Temperature of every zone.")
-@click.option(
-    "--slow",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="MB/S",
-    help="Limit the link to so many megabytes a second.",
-)
+@request_flags(EmulatedBoard)
 @json_flag
 @quiet_flag
-def run_emulated(
-    chip: str,
-    port: int,
-    android: bool,
-    models: tuple[Path, ...],
-    bend: str,
-    load: str | None,
-    celsius: float | None,
-    slow: float | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def run_emulated(chip: str, as_json: bool, quiet: bool, **flags: Any) -> None:
     """Run an emulated board on this machine until Ctrl-C: adb reaches it like a real one.
 
     No NPU computes: it runs containers of this program, whose results are the simulator's; times
@@ -185,29 +122,8 @@ def run_emulated(
         click.echo(f"warning: the board has no runtime library. {error}", err=True)
 
     heard = None if quiet else lambda event: click.echo(f"board: {event}", err=True)
-    emulate(
-        chip,
-        port=port,
-        android=android,
-        stop=stop,
-        started=started,
-        warn=warn,
-        heard=heard,
-        models=models,
-        bend=bend,
-        load=_percentages(load),
-        celsius=celsius,
-        rate=None if slow is None else slow * 1e6,
-    )
-
-
-def _percentages(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError as error:
-        raise click.BadParameter("give whole numbers, as 30,40,50", param_hint="--load") from error
+    board = EmulatedBoard(**values_for(EmulatedBoard, flags))
+    emulate(chip, board, stop=stop, started=started, warn=warn, heard=heard)
 
 
 @click.command("memory", cls=Verb, **described(BOARD_MEMORY))

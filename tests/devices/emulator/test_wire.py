@@ -12,6 +12,7 @@ import pytest
 
 from engine.base.errors import DeviceError, UsageError
 from engine.devices.emulated import emulate
+from engine.wire.devices import EmulatedBoard
 from rknntui_emulator import emulator
 from tests.devices.conftest import Boards
 from tests.devices.faulty_board import FaultyBoard
@@ -217,15 +218,11 @@ def test_it_is_emulated_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> 
     with ends():
         emulate(
             "rk3576",
-            port=0,
-            android=False,
+            EmulatedBoard(load=(12, 34), celsius=60, slow=1e3),
             stop=stop,
             started=started,
             warn=warned.append,
             heard=heard.append,
-            load=(12, 34),
-            celsius=60,
-            rate=1e9,
         )
     assert not Path(roots[0]).exists()
     assert [error.what for error in warned] == ["There is no C compiler here."]
@@ -237,10 +234,8 @@ def test_a_load_that_does_not_fit_the_board_is_refused(load: tuple[int, ...]) ->
     with pytest.raises(UsageError, match="each of its 2 cores"):
         emulate(
             "rk3576",
-            port=0,
-            android=False,
+            EmulatedBoard(load=load),
             stop=threading.Event(),
             started=lambda *_: None,
             warn=lambda _: None,
-            load=load,
         )
