@@ -63,8 +63,8 @@ OtherSizes = Annotated[
     tuple[Text, ...],
     Flag(
         name="--input-size",
-        help="Of an estimate: another shape of an input; once per input.",
-        metavar="NAME=1,3,640,640",
+        help="Of an estimate: another shape of an input, or size of an image; once per input.",
+        metavar="NAME=1,3,640,640|640x640",
     ),
 ]
 NpuClock = Annotated[

@@ -38,7 +38,6 @@ WHAT_IF = Form(
     "What if (estimated)",
     (WhatIf, Goal),
     {"chips": "all, or those that are marked"},
-    takes={"input_sizes": "320x320"},
 )
 DTYPES = ("int8", "float16")
 _REST = 0.25

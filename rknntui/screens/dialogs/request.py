@@ -35,13 +35,11 @@ class Form:
         title: of the dialog.
         requests: types of the requests, in the order of the lines.
         without: field -> where the place has it from, for who reads this.
-        takes: field -> what its line takes beside what the flag does; ``check`` makes that of it.
     """
 
     title: str
     requests: tuple[type[Any], ...]
     without: Mapping[str, str] = field(default_factory=dict)
-    takes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def params(self) -> dict[str, Param]:
@@ -141,7 +139,6 @@ class RequestDialog(Dialog):
         shown.styles.width = width
         path = isinstance(entry, PathInput)
         known = " or ".join(self._choices.get(param.path[0], ())) or param.hint
-        known = " or ".join(filter(None, (known, self._form.takes.get(param.path[0]))))
         hint = Label("F2" if path else known, classes="pick" if path else "hint", markup=False)
         entry.set_class(path or param.pairs, "-wide")
         hint.display = not param.pairs
