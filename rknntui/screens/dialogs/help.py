@@ -92,12 +92,16 @@ def _groups(
     """Heading -> keys -> what they do; keys of the screen and of the workbench are one group."""
     groups: dict[str, dict[str, str]] = {}
     for name, bindings in reach:
-        heading = "In this list" if "workspace" not in name else "In this workspace"
-        if name.startswith((type(app).__name__, "Screen")):
-            heading = "Everywhere"
-        rows = _rows(app, bindings)
-        if heading == "Everywhere":  # the workbench's own first, then Textual's
-            groups[heading] = {**rows, **groups.get(heading, {})}
+        everywhere = name.startswith((type(app).__name__, "Screen"))
+        heading = "In this workspace" if "workspace" in name else "In this list"
+        keys: dict[str, list[str]] = {}
+        for binding in bindings:
+            text = _MOVES.get(binding.action) or binding.tooltip or binding.description
+            if text and not binding.system and binding.action not in _SILENT:
+                keys.setdefault(text, []).append(app.get_key_display(binding))
+        rows = {" ".join(shown): text for text, shown in keys.items()}
+        if everywhere:  # the workbench's own first, then Textual's
+            groups["Everywhere"] = {**rows, **groups.get("Everywhere", {})}
         else:
             groups.setdefault(heading, {}).update(rows)
     return groups
@@ -130,8 +134,11 @@ def _lines(
         lines = [[(row, "")] for text in first if text for row in wrap(text, width)]
     for heading, rows in groups.items():
         kept = {k: t for k, t in rows.items() if all(w in f"{k} {t}".lower() for w in words)}
-        if kept:
-            lines += [[], [(heading, "head")], *_row_lines(kept, width)]
+        lines += [[], [(heading, "head")]] if kept else []
+        for keys, text in kept.items():
+            for number, row in enumerate(wrap(text, width - _KEYS)):
+                shown = f"  {keys} " if number == 0 else ""
+                lines.append([(shown.ljust(_KEYS), "key"), (row, "")])
     if words:
         return lines[1:] or [[("no matches", "dim")]]
     if about:
@@ -142,28 +149,6 @@ def _lines(
         "docs/glossary.md explains every word, heading, column and sign of the screens.",
     ):
         lines += [[], *([(row, "dim")] for row in wrap(text, width))]
-    return lines
-
-
-def _rows(app: App[None], bindings: list[Binding]) -> dict[str, str]:
-    """Keys -> what they do."""
-    keys: dict[str, list[str]] = {}
-    texts: dict[str, str] = {}
-    for binding in bindings:
-        text = _MOVES.get(binding.action) or binding.tooltip or binding.description
-        if not text or binding.system or binding.action in _SILENT:
-            continue
-        keys.setdefault(binding.action, []).append(app.get_key_display(binding))
-        texts[binding.action] = text
-    return {" ".join(keys[action]): text for action, text in texts.items()}
-
-
-def _row_lines(rows: Mapping[str, str], width: int) -> list[Line]:
-    lines: list[Line] = []
-    for keys, text in rows.items():
-        shown = f"  {keys:<{_KEYS - 3}} "
-        for number, row in enumerate(wrap(text, width - _KEYS)):
-            lines.append([(shown if number == 0 else " " * _KEYS, "key"), (row, "")])
     return lines
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
@@ -189,27 +190,19 @@ def _split(text: str) -> tuple[Path, str]:
 
 def _entries(folder: Path, prefix: str) -> list[tuple[str, bool]]:
     """Names in a folder with the prefix (hidden ones only when asked for), folders first."""
-    names: list[tuple[str, bool]] = []
     start = prefix.lower()
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith(".") and not prefix.startswith("."):
-                    continue
-                if entry.name.lower().startswith(start):
-                    names.append((entry.name, _is_folder(entry)))
-                if len(names) >= ENTRIES:
-                    break
+            fits = (
+                (entry.name, os.path.isdir(entry.path))  # noqa: PTH112 - False for what is closed to us
+                for entry in entries
+                if entry.name.lower().startswith(start)
+                and (prefix.startswith(".") or not entry.name.startswith("."))
+            )
+            names = list(islice(fits, ENTRIES))
     except OSError:
         return []
     return sorted(names, key=lambda item: (not item[1], item[0].lower()))
-
-
-def _is_folder(entry: os.DirEntry[Any]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
 
 
 # Asking for a path to write to.
