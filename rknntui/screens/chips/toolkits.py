@@ -99,14 +99,12 @@ class ToolkitsPane(WithJob):
     """A row for each environment; while one is made, how far that is."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
-        self.table = RecordTable(ENVIRONMENTS, id="toolkits", what="toolkits")
+        self.table = RecordTable["ToolkitEnvironment"](ENVIRONMENTS, id="toolkits", what="toolkits")
         super().__init__(RecordView("Toolkits of the vendor", self.table), id=id)
-        self._rows: tuple[ToolkitEnvironment, ...] = ()
 
     def take(self, chips: Chips) -> None:
         """Show the environments, and the job that makes one."""
-        self._rows = chips.toolkits.rows or ()
-        self.table.set_records([ENVIRONMENTS.record(row) for row in self._rows], keep="name")
+        self.table.set_records(chips.toolkits.rows or (), keep="name")
         self.show_job(chips.session.newest(*TOOLKIT_JOBS))
 
     def notes(self, chips: Chips, width: int) -> list[Line]:
@@ -119,8 +117,7 @@ class ToolkitsPane(WithJob):
     @property
     def environment(self) -> ToolkitEnvironment | None:
         """The one under the cursor."""
-        record = self.table.record
-        return next((row for row in self._rows if record and row.name == record["name"]), None)
+        return self.table.record
 
 
 INSTALL_FORM = Form("Install rknn-toolkit2", (ToolkitInstallParams,))
