@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
@@ -235,9 +236,7 @@ class TextRows(Rows):
             self.virtual_size = Size(0, len(lines) + self.head)
             self.set_reactive(Rows.cursor, min(self.cursor, max(0, len(lines) - 1)))
             self.refresh_row(self.scroll_offset.y + self.size.height - 1)
-        for index in range(max(len(old), len(lines))):
-            before = old[index] if index < len(old) else None
-            after = lines[index] if index < len(lines) else None
+        for index, (before, after) in enumerate(zip_longest(old, lines)):
             if before != after:
                 self.refresh_row(index)
 
