@@ -119,6 +119,11 @@ from engine.report import sqnr_rank as sqnr_rank
 from engine.report import sqnr_text as sqnr_text
 from engine.report import summary_sections as summary_sections
 from engine.report import summary_text as summary_text
+from engine.reports.boards import board_facts as board_facts
+from engine.reports.boards import comparison_facts as comparison_facts
+from engine.reports.boards import difference_facts as difference_facts
+from engine.reports.boards import measured_facts as measured_facts
+from engine.reports.boards import memory_facts as memory_facts
 from engine.reports.build_report import BuildReport as BuildReport
 from engine.reports.build_report import chart_svg as chart_svg
 from engine.reports.build_report import container_report as container_report

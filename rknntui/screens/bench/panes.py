@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
 
+from engine import measured_facts, memory_facts
 from engine.wire.board import About, AboutParams, MemoryReport
 from engine.wire.board_tables import MEMORY, memory_rows
 from engine.wire.compare import Comparison
@@ -22,6 +23,7 @@ from rknntui.screens.base.views import Views
 from rknntui.screens.bench import words
 from rknntui.screens.bench.lines import spark
 from rknntui.widgets.charts import CurveChart, Series
+from rknntui.widgets.findings import told
 from rknntui.widgets.layer_table import BAR, LayerTable, LayerView
 from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.one_line import ViewBar
@@ -148,13 +150,14 @@ class BenchViews(Views):
         )
 
     def notes(self, width: int) -> list[Line]:
+        run, taken = self._bench.run.answer, self.taken
         match self.view:
-            case "Layers":
-                return words.layer_lines(self._bench.run.answer, width)
+            case "Layers" if run is not None:
+                return told(measured_facts(run), width)
             case "Compare":
                 return words.compared_lines(self.comparison, width)
-            case "Memory":
-                return words.memory_lines(self.taken, width)
+            case "Memory" if taken is not None:
+                return told(memory_facts(taken), width)
             case "Runs" if self.runs.total:
                 return words.runs_lines(self.runs_compared, width)
         return []
@@ -169,10 +172,10 @@ class BenchViews(Views):
         name = "" if device is None else device.id
         asked = None if device is None else bench.about(device)
         waits = "asking the board…" if asked and asked == self.asked else ""
-        told = self.about.get(asked, waits) if asked else ""
-        told = waits if waits and isinstance(told, Exception) else told
+        answer = self.about.get(asked, waits) if asked else ""
+        answer = waits if waits and isinstance(answer, Exception) else answer
         same, self._drawn_for = self._drawn_for == name, name
-        lines = words.facts_lines(device, boards, told, model, self.facts.text_width)
+        lines = words.facts_lines(device, boards, answer, model, self.facts.text_width)
         self.facts.set_lines(lines, keep_cursor=same)
         width, job = self.examination.text_width, self.examined.get(name)
         lines = words.examined_lines(name, job, model, width)

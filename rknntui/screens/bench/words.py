@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from engine import Finding, rounding_lines, sanitize
+from engine import Finding, board_facts, comparison_facts, difference_facts, sanitize
 from engine.wire.board import About
 from engine.wire.board_tables import BOARDS, state_sign
 from engine.wire.devices import EXAMINED
-from engine.wire.formats import CELSIUS, CHANGE, CLOCK, MICROSECONDS, MILLISECONDS, SIZE, WATTS
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.widgets.findings import error_text, finding_lines, told, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
-    from engine.wire.board import BoardState, MemoryReport
     from engine.wire.compare import Comparison
-    from engine.wire.devices import Device, PerfLook, Performance
+    from engine.wire.devices import Device
     from engine.wire.doctor import Check
     from engine.wire.measured import RunsCompared
     from engine.wire.table import Record
@@ -90,59 +87,18 @@ def facts_lines(
 
 def about_lines(about: About, model: str, width: int) -> list[Line]:
     """What a board is, what runs models there, what it does now, and whether ``model`` fits."""
-    facts = about.facts
-    cores = f", {facts.cores} NPU core{'s' if facts.cores != 1 else ''}" if facts.cores else ""
-    board = [
-        ("chip", f"{facts.chip or 'not known'}{cores}"),
-        ("model", facts.model),
-        ("serial", facts.serial),
-        ("system", facts.system),
-        ("kernel", facts.kernel),
-    ]
-    versions = [
-        (row.name, "  ".join(part for part in (row.version, row.path, row.note) if part))
-        for row in about.versions
-    ]
     lines: list[Line] = []
-    for beside, title, rows in (
-        ("", "Board", board),
-        ("", "Versions", versions),
-        (f"  {facts.label}", "State now", list(_state(about.state))),
-    ):
-        lines += [[], [(title, "head"), (beside, "dim")]]
+    for title, rows in board_facts(about).items():
+        label = f"  {about.facts.label}" if title == "State now" else ""
+        lines += [[], [(title, "head"), (label, "dim")]]
         for name, value in rows:
-            texts = wrapped(sanitize(value, 400) or "–", width - LABEL, "")
-            named = [sanitize(name, LABEL - 1), *[""] * len(texts)]
+            texts = wrapped(value or "–", width - LABEL, "")
+            named = [name[: LABEL - 1], *[""] * len(texts)]
             lines += [[(f"{n:<{LABEL}}", "dim"), *t] for n, t in zip(named, texts, strict=False)]
     if about.fit:
         lines += [[], [(f"Fit of {sanitize(model, 80) or 'the open recipe'}", "head")]]
         lines += check_lines(about.fit, width)
     return lines
-
-
-def _state(state: BoardState) -> Iterator[tuple[str, str]]:
-    """Each figure of a board, or why there is none."""
-    clock = "" if state.npu_clock is None else CLOCK.text(state.npu_clock)
-    zones = (state.temperatures or ())[:16]
-    memory = state.memory
-    sizes = {} if memory is None else {"in all": memory.total, "free": memory.available}
-    sizes |= {} if memory is None else {"of CMA": memory.cma_total, "of CMA free": memory.cma_free}
-    limit, zone = state.hot
-    figures = {
-        "npu_load": (f"{round(percent)} %" for percent in state.npu_load or ()),
-        "npu_clock": [f"{clock}  {state.npu_governor or ''}".strip()] if clock else (),
-        "ddr_clock": () if state.ddr_clock is None else [CLOCK.text(state.ddr_clock)],
-        "cpu_clocks": (f"{name} {CLOCK.text(hertz)}" for name, hertz in state.cpu_clocks or ()),
-        "temperatures": (f"{zone.zone} {CELSIUS.text(zone.celsius)}" for zone in zones),
-        "memory": (f"{SIZE.text(size)} {kind}" for kind, size in sizes.items() if size is not None),
-        "powers": (f"{power.sensor} {WATTS.text(power.watts)}" for power in state.powers or ()),
-    }
-    names = ("NPU load", "NPU clock", "DDR clock", "CPU clocks", "temperature", "memory", "power")
-    for name, (attribute, texts) in zip(names, figures.items(), strict=True):
-        yield name, ", ".join(texts) or state.reason(attribute)
-        if attribute == "temperatures" and zones:
-            told = f"the board's own trip point, of {zone}" if zone else "documented"
-            yield "hot from", f"{CELSIUS.text(limit)} ({told})"
 
 
 def check_lines(checks: Sequence[Check], width: int) -> list[Line]:
@@ -218,79 +174,23 @@ EMPTY = {
     "Runs": "No run is kept yet: {bench.run} measures, and keeps what it measured.",
 }
 """View -> what is said before there is something."""
-_MANY = 4
-
-
-def layer_lines(result: PerfLook | Performance | None, width: int) -> list[Line]:
-    """How many layers, where they ran, and which of them are the build's."""
-    if result is None or not result.layers:
-        return []
-    rows = result.layers
-    known = sum(bool(row.id) for row in rows)
-    places = Counter(row.target for row in rows if row.target).most_common(_MANY)
-    on = ", ".join(f"{count} on {place}" for place, count in places)
-    text = f"{on}{'; ' if on else ''}{known} of {len(rows)} rows are layers of this build."
-    timed = "Timed in runs of their own, which are slower."
-    return told([f"{text} {timed}", *result.notes], width)
-
-
-def memory_lines(report: MemoryReport | None, width: int) -> list[Line]:
-    """Of which kind the figures are, and what is to be known of them."""
-    if report is None:
-        return []
-    note = report.reason if report.memory is None else report.memory.note
-    own = report.allocated
-    taken = () if own is None else (("system", own.system_maximum), ("NPU", own.npu_maximum))
-    most = [f"Allocated at most, {part}: {SIZE.text(size)}." for part, size in taken]
-    head = f"On {report.device}, {report.chip} ({report.label}). {note}".strip()
-    return told([head, *most, *report.notes], width)
 
 
 def compared_lines(found: Comparison | None, width: int) -> list[Line]:
-    """The verdict, then what the board did not give, the input, notes."""
+    """The verdict, then what is to be known of the comparison."""
     if found is None:
         return []
-    lines = told([found.verdict], width, "bad" if found.first else "good")
-    first = next((row for row in found.layers if row.id == found.first), None)
-    if first is not None and first.inside:
-        lines += told([f"Or one that the board did not give: {_some(first.inside)}."], width)
-    if found.rounding is not None:
-        lines += told(found.judged or rounding_lines(found.rounding), width, "")
-    runtime = sanitize(found.runtime, 60).partition(" (")[0]
-    sentences = [f"On {found.device}, {found.chip}, runtime {runtime} ({found.label})."]
-    if found.missing:
-        sentences.append(f"Not given by the board: {_some(found.missing)}.")
-    if found.sha256:
-        sentences.append(f"Input bytes of all three, SHA-256: {found.sha256}")
-    return [*lines, *told([*sentences, *found.notes], width)]
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
-    more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
-    return ", ".join(sanitize(name, 80) for name in names[:_MANY]) + more
+    verdict, *more = comparison_facts(found)
+    return [*told([verdict], width, "bad" if found.first else "good"), *told(more, width)]
 
 
 def runs_lines(found: RunsCompared | None, width: int) -> list[Line]:
-    """Two runs of the history: points, then what was not equal, then the layers by difference."""
+    """Two runs of the history: what differs, and whether that is faster or slower."""
     if found is None:
         return told([with_keys("{bench.compare} compares this run with the newest.")], width)
-    lines: list[Line] = []
-    for point in found.points:
-        change = "" if point.change is None else CHANGE.text(point.change)
-        clear = {True: "clear", False: "within the spread", None: "too few runs"}[point.clear]
-        before, after = (MILLISECONDS.text(t / 1000) for t in (point.before, point.after))
-        style = "bad" if point.clear and (point.change or 0) > 0 else "good" if point.clear else ""
-        name = f"cores {point.cores}, threads {point.threads}: "
-        figures = (f"{before} → {after} ms  {change}", style)
-        lines.append([(name, "dim"), figures, (f"  {clear}", "dim")])
-    lines += told([f"Not equal: {text}" for text in found.differs], width, "warn")
-    both = [
-        (row.layer, row.before, row.after)
-        for row in found.layers
-        if row.before is not None and row.after is not None
+    styles = {True: "bad", False: "good", None: ""}
+    return [
+        line
+        for text, slower in difference_facts(found)
+        for line in told(text, width, styles[slower])
     ]
-    for layer, was, now in sorted(both, key=lambda row: -abs(row[2] - row[1]))[:_MANY]:
-        times = f"{MICROSECONDS.text(was)} → {MICROSECONDS.text(now)} µs"
-        lines.append([(f"{sanitize(layer, 40)}  {times}", "")])
-    return lines
