@@ -26,7 +26,7 @@ from rknntui.screens.layers.guide import GuidePane
 from rknntui.screens.layers.promoting import Promoting
 from rknntui.screens.layers.search import ANALYSE_FORM, SearchPane
 from rknntui.screens.layers.words import edit_values, facts, no_layers, output_lines, set_text
-from rknntui.session.messages import BuildFinished, RecipeChanged, TargetChanged
+from rknntui.session.messages import RecipeChanged, TargetChanged
 from rknntui.widgets.charts import CurveChart
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.layer_table import KnownLayersView
@@ -133,7 +133,6 @@ class Layers(Promoting):
 
     @on(RecipeChanged)
     @on(TargetChanged)
-    @on(BuildFinished)
     def _changed(self) -> None:
         if self.shown:
             self.update_view()
@@ -149,6 +148,7 @@ class Layers(Promoting):
     def on_build_finished(self) -> None:
         """What was read of the last build is outdated."""
         self.detail.forget()
+        self._changed()
 
     def on_layers_changed(self, message: LayersChanged) -> None:
         """More is known of the layers, or another view moved the cursor."""
@@ -253,8 +253,9 @@ class Layers(Promoting):
             return "there is no build whose layers are known ({app.build} builds)."
         if method in _AT_LAYER and not self.table.total:
             return "no layers are known ({app.build} builds)."
-        if method == "step" and session.running is not None:
-            return "a step is running." if session.running.method == GUIDE.name else ""
+        running = session.running
+        if method == "step" and running is not None and running.method == GUIDE.name:
+            return "a step is running."
         if method == "step" and self.guide.over:
             return "the guide is finished ({layers.restart} restarts it)."
         if method in ("pause", "keep") and (search is None or not search.running):
