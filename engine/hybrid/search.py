@@ -161,6 +161,7 @@ class _Search:
             score=outcome.score,
             time_ms=None if price is None else price.time_ms,
             bytes=None if price is None else price.bytes,
+            samples=len(self.trials.feeds),
         )
         self.curve.append(point)
         self.trials.reporter.emit(CURVE.event(point))

@@ -410,6 +410,7 @@ class CurvePoint:
         seconds: since the start, measured.
         score: of the user's function.
         time_ms, bytes: estimated on the recipe's chip: an inference, memory; None without a chip.
+        samples: that its outputs are over, the first of the calibration; 0 in an older history.
     """
 
     step: int
@@ -425,6 +426,7 @@ class CurvePoint:
     label: str = "simulated"
     time_ms: float | None = None
     bytes: int | None = None
+    samples: int = 0
 
 
 @record

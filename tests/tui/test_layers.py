@@ -425,6 +425,7 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
         await press_text(pilot, "2")
         await pilot.press("enter")
         await until(pilot, lambda: "budget used" in screen_text(app), "a search")
+        assert "simulated over 12 samples" in screen_text(app)
         assert "▲" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui hybrid search ")

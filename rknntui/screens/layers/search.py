@@ -18,6 +18,7 @@ from engine.wire.formats import DURATION
 from engine.wire.hybrid import CURVE, CurvePoint, ProposeParams, SearchParams, SearchResult
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.dialogs.request import Form
+from rknntui.screens.layers.words import samples_text
 from rknntui.widgets.charts import CurveChart, Series
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows
@@ -146,7 +147,8 @@ class SearchPane(Vertical):
             values = tuple(sqnr_rank(point.outputs.get(name)) for point in self._points)
             here = values[-1 if marked is None else marked]
             title = f"{name}  {sqnr_text(values[0], unit=False)} → {sqnr_text(here)}"
-            title += f" ({_gained(values[0], here)}simulated)"
+            over = f" {samples_text(samples)}" if (samples := self._points[0].samples) else ""
+            title += f" ({_gained(values[0], here)}simulated{over})"
             series.append(Series(title, values, style))
         self.query_one(CurveChart).show(series, marked)
 
