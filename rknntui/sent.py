@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from rich.cells import get_character_cell_size
@@ -30,6 +31,8 @@ Look = tuple[str, str, str]
 _RESET: Look = ("", "39", "49")
 _SEEN_ON_BLANKS = frozenset(("4", "7", "9", "21", "51", "52", "53"))
 """Codes of attributes that show where there is no character."""
+_STYLE = itemgetter(1)
+"""Of a cell."""
 
 _GAP = 10
 """So many equal cells cost less again than another move of the cursor."""
@@ -54,15 +57,15 @@ class Changes(CompositorUpdate):
             if here != (x, y):
                 sent.append(Control.move_to(x, y).segment.text)
             here = (x + len(cells), y)
-            for style, run in groupby(cells, key=lambda cell: cell[1]):
-                text = "".join(character for character, _ in run)
+            for style, run in groupby(cells, _STYLE):
+                text = "".join([character for character, _ in run])
                 look = _RESET if system is None else _look(style, system)
-                if text.isspace() and not _SEEN_ON_BLANKS.intersection(
-                    f"{now[0]};{look[0]}".split(";")
-                ):
+                if not (look[0] or _shows(now[0])) and text.isspace():
                     look = (now[0], now[1], look[2])
-                sent += [_codes(now, look), text]
-                now = look
+                if look != now:
+                    sent.append(_codes(now, look))
+                    now = look
+                sent.append(text)
         return "".join([*sent, _codes(now, _RESET)])
 
 
@@ -79,6 +82,13 @@ def _look(style: Style | None, system: ColorSystem) -> Look:
     )
 
 
+@lru_cache(64)
+def _shows(attributes: str) -> bool:
+    """Whether one of them is seen where there is no character."""
+    return not _SEEN_ON_BLANKS.isdisjoint(attributes.split(";"))
+
+
+@lru_cache(4096)
 def _codes(now: Look, look: Look) -> str:
     """The sequence from one look to another; attributes are taken back by a reset alone."""
     codes: list[str] = []
@@ -168,8 +178,8 @@ def _cells(strip: Strip) -> list[Cell]:
         if control:
             continue
         if text.isascii():
-            blank = _blank(style)
-            cells += [(one, blank if one == " " else style) for one in text]
+            shown = _blank(style) if text.isspace() else style
+            cells += [(one, shown) for one in text]
             continue
         for character in text:
             size = get_character_cell_size(character)
