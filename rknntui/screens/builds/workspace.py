@@ -445,13 +445,9 @@ class Builds(TableWorkspace):
         else:
             super().action_filter()
 
-    def action_next_match(self) -> None:
-        """Go to the next line that was found."""
-        self.detail.log_pane.action_move(1)
-
-    def action_previous_match(self) -> None:
-        """Go to the line before that was found."""
-        self.detail.log_pane.action_move(-1)
+    def action_step_match(self, by: int) -> None:
+        """Go to another line that was found."""
+        self.detail.log_pane.action_move(by)
 
     def action_log(self) -> None:
         """Read what libraries wrote while the job ran."""

@@ -178,11 +178,6 @@ class Overview(Workspace):
                     yield Panel(id="builds")
             yield Panel(id="findings")
 
-    @property
-    def steps(self) -> StepRows:
-        """The steps."""
-        return self.query_one(StepRows)
-
     def panel(self, name: str) -> Panel:
         """A pane, by its id."""
         return self.query_one(f"#{name}", Panel)
@@ -194,7 +189,7 @@ class Overview(Workspace):
         begin = session.model is None and not session.opening
         self.set_class(session.model is None, "-bare")
         items = self._beginnings() if begin else steps(session)
-        self.steps.show_steps(items, (items[0] if begin else next_step(items)).name)
+        self.query_one(StepRows).show_steps(items, (items[0] if begin else next_step(items)).name)
         if session.model is not None:
             layers, table = session.layers.rows, session.layers.table
             known = layers, LayerEdits(session).layers
@@ -254,7 +249,7 @@ class Overview(Workspace):
     @on(Rows.Chosen, "#steps")
     def action_next(self) -> None:
         """Do the step under the cursor, which is the next one until the cursor is moved."""
-        step: Step | None = self.steps.item
+        step: Step | None = self.panel("steps").item
         if step is None:
             return
         if step.action == _RECENT:
@@ -272,16 +267,11 @@ class Overview(Workspace):
         """Ask for the samples, and for mean and std where they are not set."""
         from engine.wire.requests import VALIDATE, OfRecipe
 
-        if self.session.yaml:
-            self._ask_samples()
-        else:  # the first check of the recipe proposes mean and std
-            self.ask(VALIDATE, OfRecipe(dict(self.session.recipe)), self._checked)
+        # the check proposes mean and std, and Enter may be faster than the first one
+        self.ask(VALIDATE, OfRecipe(dict(self.session.recipe)), self._ask_samples)
 
-    def _checked(self, answer: Checked) -> None:
-        self.session.set_problems(answer)
-        self._ask_samples()
-
-    def _ask_samples(self) -> None:
+    def _ask_samples(self, checked: Checked) -> None:
+        self.session.set_problems(checked)
         session, recipe = self.session, self.session.recipe
         model = str(recipe.get("model") or "")
         shapes = [port.shape for port in session.inputs]
@@ -400,7 +390,7 @@ class Overview(Workspace):
         return next((why for holds, why in rules.get(method, ()) if holds), "")
 
     def copy_text(self) -> str:
-        lines = [words.step_line(step, 200, lit=False) for step in self.steps.items]
+        lines = [words.step_line(step, 200, lit=False) for step in self.panel("steps").items]
         return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
     def command_line(self) -> list[str]:
