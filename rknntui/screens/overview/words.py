@@ -23,7 +23,6 @@ from engine.wire.formats import (
     SIZE,
 )
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.session.promotion import LayerEdits
 from rknntui.session.steps import Step, placement
 from rknntui.session.target import mismatches
 from rknntui.widgets.findings import SIGNS
@@ -102,7 +101,7 @@ class Content(NamedTuple):
     empty: str = ""
 
 
-def promotions(session: Session, ranked: Sequence[Ranked]) -> Content:
+def promotions(session: Session, ranked: Sequence[Ranked], asked: Mapping[str, str]) -> Content:
     """What each layer gains."""
     table, job = session.layers.table, session.newest("hybrid.propose")
     whole = None if table is None else table.time_ms
@@ -116,7 +115,6 @@ def promotions(session: Session, ranked: Sequence[Ranked]) -> Content:
         known = session.layers.of("proposed")
         empty = "✓ no layer gains enough" if known else "– not known yet"
     title = "Promote: dB simulated" + (", time estimated" if whole else "")
-    asked = LayerEdits(session).layers
     return Content(title, ranked, partial(promotion_line, asked=asked, whole=whole), empty)
 
 

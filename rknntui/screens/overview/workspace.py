@@ -191,14 +191,13 @@ class Overview(Workspace):
         items = self._beginnings() if begin else steps(session)
         self.query_one(StepRows).show_steps(items, (items[0] if begin else next_step(items)).name)
         if session.model is not None:
-            layers, table = session.layers.rows, session.layers.table
-            known = layers, LayerEdits(session).layers
-            if known != self._known:  # they are many: sorted once only
-                time = None if table is None else table.time_ms
-                self._known = known
-                self._sorted = worth_promoting(layers, time, known[1]), words.slowest(layers)
+            layers, asked = session.layers.rows, LayerEdits(session).layers
+            if (layers, asked) != self._known:  # they are many: sorted once only
+                self._known = layers, asked
+                time = None if session.layers.table is None else session.layers.table.time_ms
+                self._sorted = worth_promoting(layers, time, asked), words.slowest(layers)
             ranked, slowest = self._sorted
-            self.panel("promote").show(words.promotions(session, ranked))
+            self.panel("promote").show(words.promotions(session, ranked, asked))
             self.panel("time").show(words.times(session, slowest))
             self.panel("findings").show(words.known_findings(session))
             self.panel("builds").show(words.builds(session))
