@@ -167,7 +167,7 @@ class Opener:
         Where nothing was changed since another file was opened, go back to the unsaved one.
         """
         history = self._app.session.history
-        if not history.can_undo and history.left is not None:
+        if not history.undo and history.left is not None:
             self._app.clear_notifications()
             self._app.open_path(history.left)
         else:

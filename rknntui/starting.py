@@ -57,9 +57,9 @@ class Starting:
     def disabled_reason(self, action: str) -> str:
         """Why an action of the workbench itself, by id, cannot run now; empty when it can."""
         session, history = self._app.session, self._app.session.history
-        if action == "app.undo" and not (history.can_undo or history.left is not None):
+        if action == "app.undo" and not (history.undo or history.left is not None):
             return "there is nothing to undo."
-        if action == "app.redo" and not history.can_redo:
+        if action == "app.redo" and not history.redo:
             return "there is nothing to redo."
         if action == "job.cancel" and session.running is None:
             return "no job is running."

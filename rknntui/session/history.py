@@ -23,44 +23,32 @@ class History:
         saved: the recipe as its file has it; of a recipe without file what opening the model gave.
         left: the file whose unsaved recipe was left for the one that is open; None where nothing
             was.
+        undo, redo: the recipes before the changes of this one, and after those that were taken
+            back; the nearest one is last.
     """
 
     def __init__(self, drafts: Drafts) -> None:
         self.drafts = drafts
         self.saved: Values = {}
         self.left: str | None = None
-        self._undo: list[Values] = []
-        self._redo: list[Values] = []
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether the recipe was changed since it was opened."""
-        return bool(self._undo)
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether a change was taken back last."""
-        return bool(self._redo)
+        self.undo: list[Values] = []
+        self.redo: list[Values] = []
 
     def begin(self, saved: Mapping[str, object], undo: Iterable[Values] = ()) -> None:
         """Another recipe is open, or the same one as its file has it now: undo is where back is."""
-        self.saved, self._undo, self._redo = dict(saved), list(undo), []
-
-    def steps_from(self, before: Values, after: Values) -> list[Values]:
-        """The steps of undo with the one from ``before`` to ``after``, where they differ."""
-        return [*self._undo, before] if before != after else self._undo
+        self.saved, self.undo, self.redo = dict(saved), list(undo), []
 
     def changed(self, before: Values) -> None:
         """The recipe was ``before``, until the user changed it."""
-        self._undo, self._redo = [*self._undo[-UNDO_STEPS:], before], []
+        self.undo, self.redo = [*self.undo[-UNDO_STEPS:], before], []
 
     def back(self, recipe: Values) -> Values | None:
         """The recipe before the last change of this one; None where there was none."""
-        return _step(self._undo, self._redo, recipe)
+        return _step(self.undo, self.redo, recipe)
 
     def forward(self, recipe: Values) -> Values | None:
         """The recipe after the change that was taken back last; None where none was."""
-        return _step(self._redo, self._undo, recipe)
+        return _step(self.redo, self.undo, recipe)
 
     # -- drafts ------------------------------------------------------------------------------------
 
@@ -78,7 +66,7 @@ class History:
         self.left = None
         if file is not None and recipe.get("model") and recipe != self.saved:
             self.left = file
-            steps = tuple(self._undo), tuple(self._redo)
+            steps = tuple(self.undo), tuple(self.redo)
             self.drafts.keep(Draft(file, recipe, self.saved, path, built, *steps))
         elif file is not None:
             self.drafts.forget(file)
@@ -88,18 +76,13 @@ class History:
         steps = list(draft.undo)
         if file != draft.saved or not steps:
             steps.append(file)
-        self._undo, self._redo = steps, list(draft.redo)
+        self.undo, self.redo = steps, list(draft.redo)
 
     def written(self, recipe: Values, *files: str | None) -> None:
         """The recipe was saved: the drafts of these files are over."""
         for file in {*files} - {None}:
             self.drafts.forget(str(file))
         self.saved = dict(recipe)
-
-    @property
-    def undo(self) -> tuple[Values, ...]:
-        """The recipes before this one, the nearest one last."""
-        return tuple(self._undo)
 
 
 def _step(source: list[Values], target: list[Values], recipe: Values) -> Values | None:

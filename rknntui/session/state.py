@@ -233,7 +233,8 @@ class Session:
 
     def read_again(self, values: Values, path: str | None) -> None:
         """Take the recipe as its file has it now; undo brings back what was changed."""
-        self._replace_recipe(values, path, self.history.steps_from(self.recipe, values))
+        changed = [self.recipe] if self.recipe != values else []
+        self._replace_recipe(values, path, [*self.history.undo, *changed])
         self.history.left = None
 
     @property
@@ -530,7 +531,7 @@ class Session:
             self.history.saved,
             self.recipe_path,
             self.built,
-            self.history.undo,
+            tuple(self.history.undo),
             recent=self.recent,
             board=self.boards.chosen,
             ssh_boards=self.boards.over_ssh,

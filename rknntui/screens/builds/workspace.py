@@ -273,34 +273,29 @@ class Builds(TableWorkspace):
 
     async def _tell(self) -> None:
         wanted, row, pair = self._wanted, self.row, self._pair()
-        text = self._why_not()
-        if pair is not None and self._detail:
+        if self._detail:
             text = await asyncio.to_thread(_changes, pair, self._records)
-        elif row is not None and not self._detail:
+        else:
             text = await asyncio.to_thread(_summary, row)
         if wanted == self._wanted and self._alive:
             self.detail.show_text(text)
 
     # -- comparing ---------------------------------------------------------------------------------
 
-    def _pair(self) -> tuple[BuildRow, BuildRow] | None:
-        """The build under the cursor and the marked one, else the one before; the older first."""
+    def _pair(self) -> tuple[BuildRow, BuildRow] | str:
+        """The build under the cursor and the marked one, else the one before, the older first; in
+        words why there are no two.
+        """
         row = self.row
         if row is None or row.state != "done":
-            return None
+            return "only a finished build can be compared."
         done = [one for one in self._times.rows if one.state == "done" and one.id != row.id]
         wanted = (self._marked, row.before.id if row.before is not None else "")
         found = [one for id_ in wanted for one in done if one.id == id_] or done
         if not found:
-            return None
-        other = found[0]
-        return (other, row) if other.started <= row.started else (row, other)
-
-    def _why_not(self) -> str:
-        row = self.row
-        if row is None or row.state != "done":
-            return "only a finished build can be compared."
-        return "there is no other build of this model yet."
+            return "there is no other build of this model yet."
+        first, second = sorted((found[0], row), key=lambda one: one.started)
+        return first, second
 
     # -- views -------------------------------------------------------------------------------------
 
@@ -329,7 +324,8 @@ class Builds(TableWorkspace):
         if method in ("run", "log", "note", "detail"):
             return "" if record is not None else "there is no job here ({app.build} builds)."
         if method == "compare":
-            return "" if self._detail == "changes" or self._pair() is not None else self._why_not()
+            pair = self._pair()
+            return pair if self._detail != "changes" and isinstance(pair, str) else ""
         if method == "export" and self.view == "Front":
             return "" if self._times.points else "no build has both figures yet."
         if method in ("mark", "export") and self.view in ("Builds", "Front"):
@@ -508,11 +504,13 @@ class Builds(TableWorkspace):
         return job_command(record.method, record.params) if record is not None else []
 
 
-def _changes(pair: tuple[BuildRow, BuildRow], jobs: Sequence[JobRecord]) -> str:
-    return sections_text(compare_builds(*pair, jobs))
+def _changes(pair: tuple[BuildRow, BuildRow] | str, jobs: Sequence[JobRecord]) -> str:
+    return pair if isinstance(pair, str) else sections_text(compare_builds(*pair, jobs))
 
 
-def _summary(row: BuildRow) -> str:
+def _summary(row: BuildRow | None) -> str:
+    if row is None:
+        return ""
     summary: BuildSummary | None = result_of(row.record, BUILD)
     text = "The summary of this build is gone." if summary is None else summary_text(summary)
     return "\n".join([f"Changed: {row.changes}", row.note or "", text])
