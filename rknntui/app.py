@@ -36,7 +36,7 @@ from rknntui.starting import Starting, unused_key
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
 from rknntui.widgets.divider import STEP, move_shown
-from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar, told_on_top
+from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar
 from rknntui.workspaces import FIRST, WORKSPACES, load
 
 if TYPE_CHECKING:
@@ -334,7 +334,8 @@ class Workbench(QuietCrashApp):
         """Tell something in the first line, which covers nothing; a long text gets a box."""
         alone = self.is_running and len(self.screen_stack) == 1
         seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
-        if alone and told_on_top(self.screen, message, title, severity, seconds):
+        bars = self.screen.query(TopBar) if alone else ()
+        if any(bar.tell(message, title, severity, seconds) for bar in bars):
             return
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 

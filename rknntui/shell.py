@@ -6,7 +6,7 @@ of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -26,6 +26,20 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 R = TypeVar("R")
+
+
+class _HasApp(Protocol):
+    @property
+    def app(self) -> object: ...
+
+
+class InShell:
+    """A part of the workbench, which knows it."""
+
+    @property
+    def workbench(self: _HasApp) -> Shell:
+        """The application, typed."""
+        return cast("Shell", self.app)
 
 
 class Shell(Protocol):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from rknntui.keys.actions import REGISTRY, Action, found_by
 from rknntui.links import GoToLayer, GoToOption
+from rknntui.shell import InShell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rknntui.shell import Shell
 
 _NAMED, _DESCRIBED = 10.0, 1e-3
 """Scores of what has the words in its title and in its description; their letters, scattered over
@@ -22,7 +22,7 @@ the title, score below 1: named things come first, of actions and places alike.
 """
 
 
-class ActionProvider(Provider):
+class ActionProvider(InShell, Provider):
     """Feeds the palette.
 
     What cannot run now is listed with the reason; picking it says so again.
@@ -30,11 +30,6 @@ class ActionProvider(Provider):
 
     PLACES = 0.5
     """How much places count beside actions."""
-
-    @property
-    def workbench(self) -> Shell:
-        """The application, typed."""
-        return cast("Shell", self.app)
 
     def _actions(self) -> Iterator[tuple[Action, str]]:
         current = self.workbench.current

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from textual.strip import Strip
 
+from rknntui.shell import InShell
 from rknntui.widgets.strips import Painted
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from textual.geometry import Size
     from textual.widget import Widget
 
-    from rknntui.shell import Shell
 
 STEP = 5
 """Percent that a key moves it."""
@@ -22,7 +22,7 @@ LEAST = 15
 """Percent that each pane keeps."""
 
 
-class Divider(Painted):
+class Divider(InShell, Painted):
     """Stands between the two panes beside it, or lies where their container puts one below another.
 
     Where it was never moved they are as the workspace has them.
@@ -41,7 +41,7 @@ class Divider(Painted):
     @property
     def shares(self) -> dict[str, int]:
         """Percent of the pane before each divider, by its place and whether it lies."""
-        return cast("Shell", self.app).dividers
+        return self.workbench.dividers
 
     @property
     def stacked(self) -> bool:

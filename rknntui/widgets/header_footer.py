@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, product
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.geometry import Region
 from textual.strip import Strip
@@ -15,6 +14,7 @@ from engine.wire.formats import PROGRESS
 from rknntui.keys.actions import REGISTRY, key_text
 from rknntui.session.steps import steps
 from rknntui.session.target import mismatches, toolkit_of
+from rknntui.shell import InShell
 from rknntui.widgets.strips import Line, Painted, cells, shorten
 from rknntui.workspaces import WORKSPACES
 
@@ -25,31 +25,17 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from rknntui.session.state import Session
-    from rknntui.shell import Shell
 
 KEYS_AT_80 = 8
 _ROOMY = 100
 """Cells from which on the line of keys has room for more than the most needed."""
 _ALSO = ("app.open", "app.undo", "app.quit")
 """Keys of the workbench that are shown there."""
+_ENGINE = {"lost": ("engine stopped", "bad"), "starting": ("engine starting", "dim")}
+"""What is said of the worker, and its style, where it does not answer."""
 
 
-def told_on_top(
-    screen: Screen[object], message: str, title: str, severity: str, seconds: float
-) -> bool:
-    """Tell something in the first line; False where it needs a box: it is long, or an error."""
-    bar = next(iter(screen.query(TopBar)), None)
-    if (
-        severity == "error"
-        or bar is None
-        or (title and (severity != "information" or not bar.quiet))
-    ):
-        return False
-    sign, style = ("! ", "warn") if severity == "warning" else ("", "good")
-    return bar.tell(f"{sign}{message}", style, seconds)
-
-
-class TopBar(Painted):
+class TopBar(InShell, Painted):
     """Line 1: what is open, the target, the job. Line 2: the steps with their states."""
 
     DEFAULT_CSS = """
@@ -63,15 +49,14 @@ class TopBar(Painted):
         self._notices: list[tuple[str, str]] = []
         self._target: tuple[int, int] = (0, 0)
 
-    @property
-    def quiet(self) -> bool:
-        """Whether no notice is shown."""
-        return not self._notices
-
-    def tell(self, text: str, style: str, seconds: float) -> bool:
-        """Show a notice in the first line for so long; False where there is no room for it."""
-        text = sanitize(text)
-        if not self.display or cells([(text, "")]) > self.size.width - 2:
+    def tell(self, text: str, title: str, severity: str, seconds: float) -> bool:
+        """Show a notice in the first line for so long; False where it needs a box: it is long, an
+        error, or has a title and is not alone or warns.
+        """
+        sign, style = ("! ", "warn") if severity == "warning" else ("", "good")
+        text = sanitize(f"{sign}{text}")
+        boxed = severity == "error" or (title and (severity != "information" or self._notices))
+        if boxed or not self.display or cells([(text, "")]) > self.size.width - 2:
             return False
         notice = (text, style)
         self._notices.append(notice)
@@ -99,11 +84,6 @@ class TopBar(Painted):
         for y, line in enumerate((self._status(width), self._tab_line(width))):
             if line != self._drawn[y]:
                 self.refresh(Region(0, y, width, 1))
-
-    @property
-    def workbench(self) -> Shell:
-        """The application, typed."""
-        return cast("Shell", self.app)
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
@@ -187,10 +167,8 @@ class TopBar(Painted):
             more = f" +{waits}" if waits > 0 else ""
             words = (f"{name} {stage} {state}{left}{more}", f"{name} {state}{left}{more}", state)
             return [[(text, "accent")] for text in words]
-        if worker == "lost":
-            return [[("engine stopped", "bad")]]
-        if worker == "starting":
-            return [[("engine starting", "dim")]]
+        if worker in _ENGINE:
+            return [[_ENGINE[worker]]]
         if opening := session.opening:
             return [[(f"opening {sanitize(opening, 40)}", "accent")], [("opening", "accent")]]
         return [[("idle", "dim")]]
@@ -218,17 +196,18 @@ class TopBar(Painted):
             await self.app.run_action("target")
 
 
-@dataclass(frozen=True)
-class Tab:
-    """A workspace in the line of steps: its key, titles, and the state of its step."""
+class Tab(NamedTuple):
+    """A workspace in the line of steps, with the state of its step."""
 
     name: str
-    key: str
-    title: str
-    brief: str
     sign: str = ""
     figure: str = ""
     style: str = ""
+
+    @property
+    def key(self) -> str:
+        """What shows it."""
+        return key_text(f"go.{self.name}")
 
 
 _SHOWS = {"model": ("model",), "recipe": ("config", "dataset"), "layers": ("build", "accuracy"),
@@ -245,19 +224,19 @@ def step_tabs(session: Session) -> list[Tab]:
     known = {step.name: step for step in steps(session)}
     wrong = {_WRONG.get(one.kind) for one in mismatches(session)}
     tabs = []
-    for name, place in WORKSPACES.items():
+    for name in WORKSPACES:
         own = [known[step] for step in _SHOWS.get(name, ())]
-        tab = Tab(name, key_text(f"go.{name}"), place.title, place.brief)
+        tab = Tab(name)
         if own:
             shown = next((step for state in _TOLD for step in own if step.state == state), own[-1])
             figure = ("" if shown.state == "stale" else shown.figure) or own[-1].figure
             if name == "recipe":
                 figure = own[0].figure
-            tab = replace(tab, sign=shown.sign, figure=figure, style=shown.style)
+            tab = Tab(name, shown.sign, figure, shown.style)
             if name in wrong and shown.state not in _TOLD:
-                tab = replace(tab, sign="!", style="warn")
+                tab = Tab(name, "!", figure, "warn")
         elif name == "builds" and (builds := len(session.builds or ())):
-            tab = replace(tab, figure=str(builds))
+            tab = Tab(name, figure=str(builds))
         tabs.append(tab)
     return tabs
 
@@ -274,7 +253,8 @@ def _tab_form(tabs: Sequence[Tab], width: int) -> list[_Form]:
         made: list[_Form] = []
         for tab in tabs:
             said = f"{tab.sign}{'' if tab.name in without else tab.figure}"
-            title = (tab.brief if brief else tab.title)[:size]
+            place = WORKSPACES[tab.name]
+            title = (place.brief if brief else place.title)[:size]
             made.append((title, f" {said}" if said and not brief else said, gap))
         return made
 
@@ -288,7 +268,7 @@ def _tab_form(tabs: Sequence[Tab], width: int) -> list[_Form]:
     return made
 
 
-class KeyBar(Painted):
+class KeyBar(InShell, Painted):
     """The keys that work now.
 
     Those of the focused widget and workspace first, help and palette last.
@@ -302,11 +282,6 @@ class KeyBar(Painted):
         super().__init__()
         self._line: Line = []
         self._places: list[tuple[int, int, str]] = []
-
-    @property
-    def workbench(self) -> Shell:
-        """The application, typed."""
-        return cast("Shell", self.app)
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -82,7 +81,7 @@ def test_toolkits_and_stale_builds_are_told() -> None:
 
 def test_signs_stay_in_the_line_of_steps_figures_and_words_give_way() -> None:
     tabs = [
-        replace(tab, sign="✓", figure="20.7 dB") if tab.sign else tab
+        tab._replace(sign="✓", figure="20.7 dB") if tab.sign else tab
         for tab in step_tabs(_session())
         if not tab.key.startswith("F")
     ]

@@ -16,6 +16,7 @@ from rknntui.compat import lay_out
 from rknntui.keys.actions import REGISTRY, bindings, key_text, with_keys
 from rknntui.links import GoToCompile, GoToLayer, GoToNode
 from rknntui.session.messages import StepsChanged
+from rknntui.shell import InShell
 from rknntui.workspaces import CLASSES
 
 if TYPE_CHECKING:
@@ -26,13 +27,12 @@ if TYPE_CHECKING:
     from rknntui.bridge import Bridge
     from rknntui.links import Link
     from rknntui.session.state import Session
-    from rknntui.shell import Shell
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
-class Workspace(Container):
+class Workspace(InShell, Container):
     """One screen along the flow; composed on its first visit, hidden while another one is shown.
 
     A subclass sets the class variables below, composes widgets and defines ``action_<method>`` for
@@ -60,11 +60,6 @@ class Workspace(Container):
         super().__init__(id=f"workspace-{self.NAME}", classes="workspace")
         self._last_focus: Widget | None = None
         self._opening = Static("", classes="opening", markup=False)
-
-    @property
-    def workbench(self) -> Shell:
-        """The application, typed."""
-        return cast("Shell", self.app)
 
     @property
     def session(self) -> Session:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -14,6 +14,7 @@ from textual.widgets import Input, Static
 
 from engine import sanitize
 from rknntui.links import GoToOption
+from rknntui.shell import InShell
 from rknntui.widgets.entries import TextLine
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.wrap import wrap, wrap_line
@@ -30,7 +31,7 @@ _KEYS = {"esc": "escape", "/": "slash", "↑↓": "down"}
 """Names of keys below a dialog that the terminal calls otherwise."""
 
 
-class Dialog(ModalScreen[Any]):
+class Dialog(InShell, ModalScreen[Any]):
     """A framed box in the middle; Esc closes it with None.
 
     Its keys stand in the frame: a click on one presses it.
@@ -54,11 +55,6 @@ class Dialog(ModalScreen[Any]):
 
     TITLE_TEXT = ""
     KEYS_TEXT = "Esc close"
-
-    @property
-    def workbench(self) -> Shell:
-        """The application, typed."""
-        return cast("Shell", self.app)
 
     @property
     def text_width(self) -> int:
