@@ -173,5 +173,6 @@ from engine.reports.texts.facts import fact_rows as fact_rows
 from engine.reports.texts.facts import port_text as port_text
 from engine.reports.texts.facts import quant_text as quant_text
 from engine.services.machine import machine_checks as machine_checks
+from engine.services.machine import worker_checks as worker_checks
 from engine.wire.goal import judged as judged
 from engine.wire.schema import verb_schema as verb_schema

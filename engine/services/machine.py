@@ -1,4 +1,4 @@
-"""Checks of this machine that load nothing heavy."""
+"""Checks of this machine and of the worker; they load nothing heavy."""
 
 from __future__ import annotations
 
@@ -10,9 +10,20 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from engine.base.errors import EngineError
 from engine.base.paths import user_dirs
 from engine.base.version import install_line, requirements
-from engine.wire.doctor import Check
+from engine.reports.build_report import Ask
+from engine.wire.doctor import DOCTOR, Check, Checks
+from engine.wire.method import Nothing
+from engine.wire.vendor import (
+    VENDOR_CHECK,
+    VENDOR_KNOWN,
+    ToolkitEnvironment,
+    ToolkitName,
+    Toolkits,
+    ToolkitsParams,
+)
 
 GLIBC = (2, 28)
 """The oldest glibc that onnxruntime's wheels run on (their platform tag)."""
@@ -44,6 +55,37 @@ def machine_checks() -> Iterator[Check]:
         yield Check(f"library {error.name}", "bad", "missing", _AGAIN)
     yield from (_folder(f"{kind} folder", path) for kind, path in user_dirs().items())
     yield from (_terminal(), _adb())
+
+
+async def worker_checks(ask: Ask) -> list[Check]:
+    """The other checks of ``rknntui doctor``: the worker and its sandbox, and each environment of a
+    toolkit, tried: its toolkit is imported in a process of its own.
+
+    Args:
+        ask: answers a method of the worker.
+    """
+    try:
+        report: Checks = await ask(DOCTOR, Nothing())
+    except EngineError as error:
+        return [Check.of_error("worker", error)]
+    try:
+        known: Toolkits = await ask(VENDOR_KNOWN, ToolkitsParams())
+        names = [ToolkitName(one.name) for one in known.environments]
+        toolkits = [_toolkit(await ask(VENDOR_CHECK, name)) for name in names]
+    except EngineError as error:
+        toolkits = [Check.of_error("vendor's toolkit", error)]
+    install = "To compile for the NPU: rknntui vendor install"
+    return [*report.checks, *(toolkits or [Check("vendor's toolkit", "note", "none", install)])]
+
+
+def _toolkit(toolkit: ToolkitEnvironment) -> Check:
+    name = f"toolkit {toolkit.name}"
+    worst = next(iter(toolkit.findings), None)
+    if worst is not None:
+        return Check.of_finding(name, worst)
+    package = "rknn-toolkit2" if toolkit.generation == 2 else "rknn-toolkit"
+    text = f"{package} {toolkit.version}, Python {toolkit.python_version}, {toolkit.folder}"
+    return Check(name, "ok", text)
 
 
 def _python() -> Check:

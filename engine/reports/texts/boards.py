@@ -20,6 +20,7 @@ from engine.wire.board_tables import (
 from engine.wire.build import SimulatedOutput
 from engine.wire.build_tables import LARGEST, OUTPUTS
 from engine.wire.devices import BoardMemory, Listing, ModelOnBoard, Performance
+from engine.wire.doctor import Check
 from engine.wire.formats import CELSIUS, CLOCK, DURATION, MILLISECONDS, SIZE
 from engine.wire.layers import BOARD, LayerFigures, layer_rows
 from engine.wire.measured import RunsCompared
@@ -183,3 +184,15 @@ def _watched(summary: Monitored) -> list[str]:
     if summary.recorded:
         lines.append(f"recorded to {sanitize(summary.recorded)}")
     return lines + [sanitize(note) for note in summary.notes]
+
+
+@words.register
+def _checked(check: Check) -> list[str]:
+    lines = [f"{check.state:<4} {check.name}: {check.found}"]
+    if check.state == "ok":
+        return lines
+    if check.remedy:
+        first, *rest = check.remedy.split("\n")
+        lines.append(f"     fix: {first}")
+        lines += [f"          {line}" for line in rest]
+    return lines + [f"     run: {command}" for command in check.commands]
