@@ -207,46 +207,21 @@ def _flag(option: Option) -> Callable[[Command], Command]:
         help_text += " (rknntui extension)"
     if option.role == "compiler":
         help_text += " (vendor compiler only; no effect in the simulator)"
+    name = option.flag
+    more: dict[str, Any] = {"type": OptionText(option), "default": None}
+    few = "|".join(option.choices) if 0 < len(option.choices) < 6 else ""
     if option.name == "do_quantization":
-        return click.option(
-            "--quantize/--no-quantize",
-            option.name,
-            cls=RecipeFlag,
-            section=option.section,
-            default=None,
-            help=help_text,
-        )
-    if option.default is not None:
+        name, more = "--quantize/--no-quantize", {"default": None}
+    elif option.default is not None:
         help_text += f" Default: {option.render(option.default)}."
-    if option.repeated:
-        return _entries(option, help_text)
-    few = option.kind == "choice" and len(option.choices) < 6
-    metavar = "|".join(option.choices) if few else option.kind.upper()
+    if option.repeated:  # once an entry, NAME=VALUE; later ones win
+        value = "MIN,MAX" if option.kind == "ranges" else few or "VALUE"
+        more |= {"multiple": True, "callback": _joined, "metavar": f"NAME={value}"}
+        help_text += " Repeat for more."
+    elif name == option.flag:
+        more["metavar"] = (few or "NAME") if option.kind == "choice" else option.kind.upper()
     return click.option(
-        option.flag,
-        option.name,
-        cls=RecipeFlag,
-        section=option.section,
-        type=OptionText(option),
-        default=None,
-        metavar="NAME" if option.kind == "choice" and not few else metavar,
-        help=help_text,
-    )
-
-
-def _entries(option: Option, help_text: str) -> Callable[[Command], Command]:
-    """A flag that is given once an entry, ``NAME=VALUE``; later ones win."""
-    what = "|".join(option.choices) if 0 < len(option.choices) < 6 else "VALUE"
-    return click.option(
-        option.flag,
-        option.name,
-        cls=RecipeFlag,
-        section=option.section,
-        type=OptionText(option),
-        multiple=True,
-        callback=_joined,
-        metavar=f"NAME={'MIN,MAX' if option.kind == 'ranges' else what}",
-        help=f"{help_text} Repeat for more.",
+        name, option.name, cls=RecipeFlag, section=option.section, help=help_text, **more
     )
 
 

@@ -129,17 +129,22 @@ def _problem_lines(problems: Iterable[Problem]) -> list[str]:
     ]
 
 
+def _recipes(*targets: Path) -> list[Values]:
+    """The recipes that these mean."""
+
+    async def action(session: WorkerSession) -> list[Values]:
+        return [await resolve(session, target, {}) for target in targets]
+
+    return with_worker(action, Narrator())
+
+
 @recipe.command("show")
 @target
 @click.option("--all", "everything", is_flag=True, help="Also the options that have their default.")
 @json_flag
 def show(target: Path, everything: bool, as_json: bool) -> None:
     """Print the values of a recipe, and whether each is the default."""
-
-    async def action(session: WorkerSession) -> Values:
-        return await resolve(session, target, {})
-
-    values = with_worker(action, Narrator())
+    (values,) = _recipes(target)
     rows = []
     for option in OPTIONS:
         value = values.get(option.name, option.default)
@@ -155,11 +160,7 @@ def show(target: Path, everything: bool, as_json: bool) -> None:
 @json_flag
 def diff(first: Path, second: Path, as_json: bool) -> None:
     """Compare two recipes option by option."""
-
-    async def action(session: WorkerSession) -> list[Values]:
-        return [await resolve(session, path, {}) for path in (first, second)]
-
-    one, two = with_worker(action, Narrator())
+    one, two = _recipes(first, second)
     differing = list(changed_options(one, two))
     changed = [{"option": o.name, "first": old, "second": new} for o, old, new in differing]
     rows = [
