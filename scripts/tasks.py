@@ -138,7 +138,7 @@ TASKS: dict[str, Task] = {
         "RFB-320 from its file to w8a8 with its accuracy, mean and std set",
         25,
         _faces,
-        _steps(("enter", "127, 128"), ("enter", "Enter build"), ("enter", "dB simulated")),
+        _steps(("enter", "127, 128"), ("enter", "Enter build"), ("enter", "boxes")),
         before=_steps(("", "a guess")),
     ),
     "b": Task(
@@ -147,9 +147,9 @@ TASKS: dict[str, Task] = {
         _faces_recipe,
         _steps(
             ("3", "by gain per ms"), ("p 2 enter", "2 of 73 layers changed"), ("x", "Export"),
-            ("enter", "simulated over"),
+            ("enter", "boxes      21.89 dB →"),
         ),
-        before=_steps(("", "Enter build"), ("b", "dB simulated")),
+        before=_steps(("", "Enter build"), ("b", "boxes")),
     ),
     "c": Task(
         "which chips run YOLOv8n at 25 frames a second, and what the others need",
@@ -166,14 +166,14 @@ TASKS: dict[str, Task] = {
         _steps(("n", "line 4"), ("n", "dataset line 4")),
         before=_steps(("", "✗ dataset")),
     ),
-    "d-recipe": Task("a broken recipe", 0, _slip, (), before=_steps(("", "Did you mean"))),
+    "d-recipe": Task("a broken recipe", 0, _slip, (), before=_steps(("", "no section"))),
     "e": Task(
         "an emulated board from nothing: add, examine, run, watch, compare",
         12,
         _digits,
         _steps(
             ("5 a", "Add a board"), ("enter", "temperature"), ("d", "no problem found"),
-            ("r", "FPS"), ("equals_sign", "board and simulator are equal"),
+            ("r", "p50"), ("equals_sign", "board and simulator are equal"),
         ),
         before=_steps(("", "Enter build")),
     ),
@@ -182,7 +182,8 @@ TASKS: dict[str, Task] = {
         16,
         _digits,
         _steps(
-            ("4", "toolkit"), ("space space r", "Compile for"), ("enter", "✓ compiled"),
+            ("4", "rk3576 "), ("up space space r", "Compile for rk3576, rk3588"),
+            ("enter", " printed"),
             ("v r", "files in"), ("v down enter", "Encrypt a model"), ("enter", "crypt.rknn"),
         ),
         before=_steps(("", "Enter build")),

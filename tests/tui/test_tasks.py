@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -61,8 +62,9 @@ async def test_b_two_promotions_within_five_percent_and_an_export(
 ) -> None:
     async with played("b", zoo, tmp_path, monkeypatch) as (app, pilot):
         assert len(app.session.recipe["quantized_layers"]) == 2
-        before, after = app.workspace.effect.times
-        assert before < after <= 1.05 * before
+        percent = re.search(r"ms \(\+([\d.]+) %\)", screen_text(app))
+        assert percent is not None
+        assert 0 < float(percent[1]) <= 5
         await until(pilot, (tmp_path / "faces.rknn").is_file, "the export")
 
 
@@ -108,8 +110,8 @@ async def test_e_an_emulated_board_from_nothing(
     async with played("e", zoo, tmp_path, monkeypatch) as (app, pilot):
         workspace = app.workspace
         assert isinstance(workspace, Bench)
-        assert workspace.run.result, "the run ended in order, and is kept"
-        assert workspace.views.compared.result.first == ""
+        await until(pilot, lambda: workspace.run.result, "the run ends in order, and is kept")
+        assert "14 layers agree up to rounding" in screen_text(app)
         assert "emulated" in screen_text(app)
         await pilot.press("r")
         await until(pilot, lambda: workspace.run.measuring, "it runs again")
