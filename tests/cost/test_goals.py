@@ -105,6 +105,9 @@ def test_chips_that_may_miss_a_rate_have_what_brings_them_there(model: Path) -> 
     ranks = [(not way.reaches, way.gain_ms) for way in found.ways]
     assert ranks == sorted(ranks)
     assert all(way.reaches == (way.fps.value >= goal) for way in found.ways)
+    told = engine.answer_lines(engine.ways_to_rate(model, goal, ["rk3566"], use_cache=False))
+    assert told[2:] == ["rk3566:", *(f"  {line}" for line in engine.answer_lines(found))]
+    assert any(f"FPS: {smaller.what} (−" in line for line in told)
 
 
 def test_what_reaches_a_rate_for_sure_needs_nothing(model: Path) -> None:

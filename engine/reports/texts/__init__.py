@@ -16,7 +16,7 @@ from engine.wire.method import Method, methods
 _HOMES = {
     **dict.fromkeys(("accuracy", "build", "compare", "hybrid", "sweep"), "builds"),
     **dict.fromkeys(("board", "devices", "doctor", "measured", "monitor"), "boards"),
-    **dict.fromkeys(("compile", "cost"), "chips"),
+    **dict.fromkeys(("compile", "cost", "goal"), "chips"),
     **dict.fromkeys(("codegen", "dataset", "encryption", "segments", "vendor"), "files"),
     "model": "model",
 }

@@ -27,6 +27,7 @@ from engine.wire.cost_tables import (
     problem_lines,
 )
 from engine.wire.formats import CLOCK, DURATION, FACTOR, MILLISECONDS, RATE
+from engine.wire.goal import ChipWays, Ways
 from engine.wire.layers import COMPILED as COMPILED_LAYERS
 from engine.wire.layers import COST, ENDS, OFF_NPU, layer_rows
 
@@ -44,6 +45,25 @@ def _advised(found: AdviceAnswer) -> list[str]:
         lines.append(f"  {sanitize(row.source)}: {sanitize(', '.join(row.layers[:4]), 200)}")
     if not found.advice:
         lines.append("- no advice of the manuals applies to this model")
+    return lines
+
+
+@words.register
+def _ways_of_chip(found: ChipWays) -> list[str]:
+    """What brings a chip nearer to a frame rate; of a smaller input with the interval."""
+    lines = []
+    for way in found.ways:
+        rate = interval_text(way.fps, RATE) if way.input_sizes else RATE.text(way.fps.value)
+        gain = MILLISECONDS.text(way.gain_ms)
+        lines.append(f"{rate} FPS: {sanitize(way.what)} (−{gain} ms, estimated)")
+    return lines or ["No tip of the manuals saves time here."]
+
+
+@words.register
+def _ways(found: Ways) -> list[str]:
+    lines = [f"{sanitize(found.model)}: to reach {found.fps_asked:g} frames/s (estimated)"]
+    for one in found.chips:
+        lines += ["", f"{one.chip}:", *(f"  {line}" for line in _ways_of_chip(one))]
     return lines
 
 

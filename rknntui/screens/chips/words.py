@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine import sanitize
+from engine import answer_lines, sanitize
 from engine.wire.cost import WhatIf
-from engine.wire.cost_tables import BASIS, CHIP_FIGURES, CHIPS, interval_text
+from engine.wire.cost_tables import BASIS, CHIP_FIGURES, CHIPS
 from engine.wire.flags import words_of
 from engine.wire.formats import CHANGE, DURATION, MILLISECONDS, PERCENT, RATE, range_of
-from engine.wire.goal import Goal
+from engine.wire.goal import ChipWays, Goal
 from engine.wire.table import since
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.keys.commandline import command_for
@@ -146,12 +146,8 @@ def goal_lines(
         return lines
     if ways is None:
         return [*lines, *told("Looking for what would bring it there …", width)]
-    tried = [
-        f"→ {interval_text(way.fps, RATE) if way.input_sizes else RATE.text(way.fps.value)} FPS: "
-        f"{way.what} (−{MILLISECONDS.text(way.gain_ms)} ms, estimated)"
-        for way in ways
-    ]
-    return [*lines, *told(tried or "→ No tip of the manuals saves time here.", width, "")]
+    tried = answer_lines(ChipWays(chip.chip, tuple(ways)))
+    return [*lines, *told((f"→ {line}" for line in tried), width, "")]
 
 
 _LONGEST = 3

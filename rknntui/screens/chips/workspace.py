@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 
-from engine import UsageError, input_sizes
+from engine import UsageError, answer_lines, input_sizes
 from engine.wire.build import EXPORT, Exported
 from engine.wire.codegen import CODEGEN, CodegenParams, Generated
 from engine.wire.compile import COMPILE
 from engine.wire.cost import COST_CALIBRATE, CalibrateParams, Estimates
 from engine.wire.encryption import ENCRYPTION_ENCRYPT, Encrypted
-from engine.wire.formats import FACTOR, MILLISECONDS
 from engine.wire.goal import Goal
 from engine.wire.segments import Segments
 from rknntui.links import GoToCompile, GoToCompiled, GoToLayer
@@ -388,12 +387,7 @@ class Chips(TableWorkspace):
         """Correct the estimates by the newest measured run of this model, and say by how much."""
 
         def done(found: Calibrated) -> None:
-            measured, estimated = map(MILLISECONDS.text, (found.measured_ms, found.estimated_ms))
-            text = (
-                f"{found.chip}: {measured} ms measured, {estimated} ms estimated. Its estimates "
-                f"are multiplied by {FACTOR.text(found.factor)} from now on."
-            )
-            self.notify(text, title="Calibrated", markup=False)
+            self.notify("\n".join(answer_lines(found)), title="Calibrated", markup=False)
             self.action_estimate()
 
         self.ask(COST_CALIBRATE, CalibrateParams(**self.session.request), done)
