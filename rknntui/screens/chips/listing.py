@@ -139,22 +139,18 @@ class ComparePane(RecordView):
         found = [row for name in chips.compared if (row := chips.answers.estimate(name))]
         self.table.declared = _side_by_side([row.chip for row in found])
         known = [_by_name(chip) for chip in found]
-        names = list(dict.fromkeys(name for rows in known for name in rows))
-        times = {
-            name: [None if name not in rows else rows[name].milliseconds for rows in known]
-            for name in names
-        }
-        longest = max((ms for row in times.values() for ms in row if ms), default=0.0)
+        longest = max((row.milliseconds or 0 for rows in known for row in rows.values()), default=0)
         records: list[Record] = []
-        for number, name in enumerate(names, 1):
-            first = next(rows[name] for rows in known if name in rows)
-            record: dict[str, object] = {"number": number, "name": name, "op": first.first("op")}
-            for at, (rows, ms) in enumerate(zip(known, times[name], strict=True)):
+        for number, name in enumerate(dict.fromkeys(name for rows in known for name in rows), 1):
+            steps = [rows.get(name) for rows in known]
+            times = [None if step is None else step.milliseconds for step in steps]
+            first, timed = next(filter(None, steps)), [ms for ms in times if ms]
+            ratio = max(timed) / min(timed) if len(timed) > 1 else None
+            record = {"number": number, "name": name, "op": first.first("op"), "ratio": ratio}
+            for at, (step, ms) in enumerate(zip(steps, times, strict=True)):
                 record[f"ms{at}"] = ms
-                record[f"bar{at}"] = bar(ms / longest, _BAR) if ms and longest else ""
-                record[f"on{at}"] = name in rows and _SIGNS.get(rows[name].placement or "", " ")
-            timed = [ms for ms in times[name] if ms]
-            record["ratio"] = max(timed) / min(timed) if len(timed) > 1 else None
+                record[f"bar{at}"] = bar(ms / longest, _BAR) if ms else ""
+                record[f"on{at}"] = step and _SIGNS.get(step.placement or "", " ")
             records.append(record)
         self.table.set_records(records, keep="name")
 
