@@ -11,7 +11,7 @@ from textual.containers import Container, Vertical
 from textual.css.query import NoMatches
 from textual.message import Message
 
-from rknntui.keys.actions import REGISTRY, key_text
+from rknntui.keys.actions import key_text
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker
@@ -178,13 +178,6 @@ class TableWorkspace(Workspace):
     def action_previous_view(self) -> None:
         """Show the view before."""
         self.bar.step(-1)
-
-    def other_view(self, method: str) -> str:
-        """Why an action of another view cannot run now; empty where it is of the one shown."""
-        own = REGISTRY.called(self.NAME, method)
-        if own is None or not own.views or self.view in own.views:
-            return ""
-        return f"it is of the view {own.views[0]} ({{{self.NAME}.next-view}} switches)."
 
     @on(ViewBar.Changed)
     def _show_pane(self, event: ViewBar.Changed) -> None:

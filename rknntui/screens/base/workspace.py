@@ -148,7 +148,14 @@ class Workspace(InShell, Container):
                 return "a container is already built; open its model to change the recipe."
             fixable = any(finding.changes for finding in self.listed_findings())
             return "" if fixable else "no finding here has a fix to apply."
-        return with_keys(self.unavailable_reason(method))
+        return with_keys(self.other_view(method) or self.unavailable_reason(method))
+
+    def other_view(self, method: str) -> str:
+        """Why an action of another view cannot run now; empty where it is of the one shown."""
+        own = REGISTRY.called(self.NAME, method)
+        if own is None or not own.views or self.view in ("", *own.views):
+            return ""
+        return f"it is of the view {own.views[0]} ({{{self.NAME}.next-view}} switches)."
 
     def not_now(self, why: str) -> bool:
         """Tell why something cannot be done; whether there is a reason."""

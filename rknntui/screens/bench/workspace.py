@@ -480,8 +480,7 @@ class Bench(TableWorkspace):
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
             return ""
-        elsewhere = self.other_view(method)
-        return elsewhere or reason(self, method) or super().unavailable_reason(method)
+        return reason(self, method) or super().unavailable_reason(method)
 
     def copy_text(self) -> str:
         views, device = self.views, self.device

@@ -300,14 +300,10 @@ def _no_run(chips: Chips) -> str:
     return "" if view == "Exports" else no_toolkit(chips, chips.targets.wanted(chips.chip))
 
 
-_REASONS: dict[str, Callable[[Chips], str]] = {
+REASONS: dict[str, Callable[[Chips], str]] = {
     **dict.fromkeys(("estimate", "goal", "report", "calibrate"), _no_model),
     **dict.fromkeys(("remove", "use"), _no_toolkit_here),
     "node": lambda chips: "" if chips.views.layer_id else "no layer is under the cursor.",
     "step_miss": _no_miss, "reset": _no_reset, "board": _no_board, "edit": _no_edit, "run": _no_run,
 }  # fmt: skip
-
-
-def reason(method: str, chips: Chips) -> str:
-    """Why an action cannot run now, keys as in help texts; empty when it can."""
-    return chips.other_view(method) or _REASONS.get(method, lambda _: "")(chips)
+"""Method of an action -> why it cannot run now, keys as in help texts; empty when it can."""

@@ -464,9 +464,8 @@ class Chips(TableWorkspace):
     # -- what the shell asks ---------------------------------------------------------------------
 
     def unavailable_reason(self, method: str) -> str:
-        if not self.is_attached:
-            return ""
-        return words.reason(method, self) or super().unavailable_reason(method)
+        own = words.REASONS.get(method) if self.is_attached else None
+        return own(self) if own is not None else super().unavailable_reason(method)
 
     def listed_findings(self) -> Sequence[Finding]:
         if not self.is_attached:
