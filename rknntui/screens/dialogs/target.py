@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import suppress
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from engine import EngineError, chips, option, sanitize
 from engine.wire.board import BOARD_ABOUT, AboutParams
 from engine.wire.compile import COMPILE
-from engine.wire.devices import DEVICES_LIST, DeviceListParams
+from engine.wire.devices import DEVICES_LIST, DeviceListParams, Listing
 from engine.wire.formats import RATE
 from engine.wire.vendor import VENDOR_DEFAULT, VENDOR_KNOWN, ToolkitName, ToolkitsParams
 from rknntui.keys.actions import key_text
@@ -18,9 +18,12 @@ from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.session.target import compiled_for, toolkit_of
 
 if TYPE_CHECKING:
+    from engine.wire.method import Query
     from rknntui.session.state import Session
     from rknntui.shell import Shell
 
+P = TypeVar("P")
+R = TypeVar("R")
 Part = tuple[str, str]
 """What a row changes, and to what: ``chip``, ``board``, ``toolkit`` or ``compiled``."""
 _FILE = "…"
@@ -100,32 +103,20 @@ class TargetDialog(ChoiceDialog):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.workbench.do(self._look())
+        near = DeviceListParams(self._session.boards.over_ssh)
+        self.workbench.do(self._look(VENDOR_KNOWN, ToolkitsParams()))
+        self.workbench.do(self._look(DEVICES_LIST, near))
 
-    async def _look(self) -> None:
-        """Ask which boards and toolkits there are; what does not answer stays as it is known."""
-        bridge, known = self.workbench.bridge, self._session.boards
-
-        async def boards() -> None:
-            known.listing = await bridge.call(DEVICES_LIST, DeviceListParams(known.over_ssh))
-            self._again()
-
-        async def toolkits() -> None:
-            await bridge.call(VENDOR_KNOWN, ToolkitsParams())
-            self._again()
-
-        done = await asyncio.gather(boards(), toolkits(), return_exceptions=True)
-        for error in done:
-            if isinstance(error, BaseException) and not isinstance(error, EngineError):
-                raise error
-
-    def _again(self) -> None:
-        """More is known: the cursor stays on its row."""
-        if not self.is_attached:
-            return
-        here = self.here
-        self._renew()
-        self.fill(self.line.value, here)
+    async def _look(self, method: Query[P, R], params: P) -> None:
+        """Ask what there is; what does not answer stays as it is known."""
+        with suppress(EngineError):
+            answer = await self.workbench.bridge.call(method, params)
+            if isinstance(answer, Listing):
+                self._session.boards.listing = answer
+            if self.is_attached:  # the cursor stays on its row
+                here = self.here
+                self._renew()
+                self.fill(self.line.value, here)
 
 
 async def take_target(app: Shell, kind: str, value: str) -> None:
