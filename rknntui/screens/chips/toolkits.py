@@ -22,7 +22,7 @@ from engine.wire.vendor import (
 )
 from rknntui.keys.actions import key_text
 from rknntui.screens.chips.compiling import error_lines, failed_lines
-from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user
+from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user, error_parts
 from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.dialogs.request import Form
 from rknntui.session.target import toolkit_for
@@ -75,8 +75,7 @@ class KnownToolkits:
         self._changed()
 
     def _failed(self, error: Exception) -> None:
-        parts = {name: str(getattr(error, name, "")) for name in ("what", "cause", "remedy")}
-        self.error = parts | {"what": parts["what"] or str(error)}
+        self.error = error_parts(error)
         self._changed()
 
     def use(self, row: ToolkitEnvironment) -> None:

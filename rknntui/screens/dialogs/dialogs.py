@@ -165,13 +165,14 @@ class ErrorDialog(TextDialog):
     def __init__(self, error: Exception) -> None:
         from engine import named_option
 
-        super().__init__(_kind(error), self._report)
+        kind = str(getattr(error, "kind", "internal"))
+        super().__init__("Error" if kind == "error" else f"Error: {kind}", self._report)
         self.add_class("-bad")
         self.error = error
-        what = str(getattr(error, "what", ""))
+        self._parts = error_parts(error)
         # what another file says is nothing that the open recipe could mend
-        of_file = " cannot be used: " in what
-        message = f"{what} {getattr(error, 'remedy', '')}"
+        of_file = " cannot be used: " in self._parts["what"]
+        message = f"{self._parts['what']} {self._parts['remedy']}"
         self.option = "" if of_file else named_option(message) or ""
 
     def compose(self) -> ComposeResult:
@@ -181,12 +182,8 @@ class ErrorDialog(TextDialog):
 
     def _report(self, width: int) -> list[Line]:
         what, cause, remedy = (
-            "\n".join(sanitize(row, 2000) for row in str(text).splitlines())
-            for text in (
-                getattr(self.error, "what", str(self.error)),
-                getattr(self.error, "cause", ""),
-                getattr(self.error, "remedy", ""),
-            )
+            "\n".join(sanitize(row, 2000) for row in text.splitlines())
+            for text in self._parts.values()
         )
         parts = [("", what, ""), ("Likely cause", cause, ""), ("Fix", remedy, "good")]
         return paragraphs(parts, width)
@@ -202,9 +199,10 @@ class ErrorDialog(TextDialog):
             self.app.post_message(GoToOption(self.option))
 
 
-def _kind(error: Exception) -> str:
-    kind = str(getattr(error, "kind", "internal"))
-    return "Error" if kind == "error" else f"Error: {kind}"
+def error_parts(error: Exception) -> dict[str, str]:
+    """``what``, ``cause`` and ``remedy`` of an error; of one that has none what it says."""
+    parts = {name: str(getattr(error, name, "")) for name in ("what", "cause", "remedy")}
+    return parts | {"what": parts["what"] or str(error)}
 
 
 class ConfirmDialog(Dialog):

@@ -23,10 +23,6 @@ Choices = Mapping[str, Sequence[str]]
 """Field -> the values that the place knows for it, where the request's type has none."""
 
 
-def _the_only(request: Any) -> Any:
-    return request
-
-
 @dataclass(frozen=True)
 class Form:
     """What a place asks of requests: all of their parameters, but for those that it has itself.
@@ -67,7 +63,7 @@ class Form:
         app: App[None],
         *now: Any,
         then: Callable[[Any], object],
-        check: Callable[..., Any] = _the_only,
+        check: Callable[..., Any] = lambda request: request,
         choices: Choices | None = None,
         title: str = "",
     ) -> None:
