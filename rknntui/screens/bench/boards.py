@@ -100,7 +100,8 @@ class Looking:
             self.look()
 
         chip = session.chip if session.chip in EMULATED_CHIPS else "rk3588"
-        now = AddBoardParams("adb" if session.boards.devices else "emulated", chip=chip)
+        usable = any(device.usable for device in session.boards.devices)
+        now = AddBoardParams("adb" if usable else "emulated", chip=chip)
         choices = {"chip": EMULATED_CHIPS}
         NEW_BOARD.ask(owner.app, now, then=add, check=_addressed, choices=choices)
 
@@ -148,10 +149,17 @@ def reason(bench: Bench, method: str) -> str:
         ),
         "forget": (not removable, "only boards that were added ({bench.add}) are removed."),
         "server": (served, "the adb server is up, or there is none to start."),
+        "use": (
+            device is not None and not device.usable,
+            "" if device is None else f"{device.id} is not ready: {device.what}",
+        ),
+        "step_rate": (
+            bool(watch.recording),
+            "a recording has one rate; stop it first ({bench.watch}).",
+        ),
         "pause": (watch.now is None, "nothing is watched ({bench.watch} watches)."),
         "node": (not bench.views.layer_id, "no layer of the build is under the cursor."),
     }
-    slower = bool(watch.recording), "a recording has one rate; stop it first ({bench.watch})."
-    why |= {"drill": why["node"], "faster": slower, "slower": slower}
+    why["drill"] = why["node"]
     cannot, said = why.get(method, (False, ""))
     return said if cannot else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from engine.wire.board import (
 from engine.wire.board_tables import BOARDS
 from engine.wire.codec import encode
 from engine.wire.compare import COMPARE_BOARD, CompareParams, Comparison
-from engine.wire.devices import DEVICES_EXAMINE, DEVICES_PERF, Device, ExamineParams, PerfParams
+from engine.wire.devices import DEVICES_EXAMINE, DEVICES_PERF, Device, ExamineParams
 from engine.wire.flags import command_of
 from engine.wire.layers import layer_rows
 from engine.wire.measured import (
@@ -142,11 +141,8 @@ class Bench(TableWorkspace):
     @property
     def model(self) -> dict[str, object]:
         """What runs, as requests take it; the recipe tells which layers a file has."""
-        container = self.session.container
-        return {
-            "path": self.file,
-            "recipe": dict(self.session.recipe) if container is None else None,
-        }
+        compiled = self.session.compiled
+        return self.session.request | ({"path": compiled} if compiled else {})
 
     @property
     def chip(self) -> str | None:
@@ -189,16 +185,13 @@ class Bench(TableWorkspace):
     def on_model_opened(self) -> None:
         """What was measured is of another one."""
         self.views.memory = None
-        params = self.run.params
-        if params is not None and not self.run.going and params != self._asked(params):
+        ran, now = self.run.params, self._of_memory
+        same = ("path", "recipe", "device")
+        if ran and not self.run.going and any(getattr(ran, n) != getattr(now, n) for n in same):
             self.run.forget()
             self._measured(True)
         if self.shown:
             self._draw()
-
-    def _asked(self, params: PerfParams) -> PerfParams:
-        """The same of the model, file and board of now."""
-        return replace(params, **self.model, device=self.board)  # type: ignore[arg-type]
 
     def on_layers_changed(self, message: LayersChanged) -> None:
         """More is known beside the times."""
@@ -271,14 +264,11 @@ class Bench(TableWorkspace):
     @on(Rows.Chosen, "#boards")
     def action_use(self) -> None:
         """Use the board under the cursor, ask what it is, and watch it."""
-        if (device := self.device) is None:
-            return
-        if not device.usable:
-            self.notify(f"{device.id} is not ready: {device.what}", markup=False)
-            return
-        self.session.boards.choose(device.id)
-        self._ask_about(self.about(device))
-        self.watch_job.watch((device.id,))
+        device = self.device
+        if device is not None and not self.not_now(self.disabled_reason("use")):
+            self.session.boards.choose(device.id)
+            self._ask_about(self.about(device))
+            self.watch_job.watch((device.id,))
 
     def _ask_about(self, asked: Asked) -> None:
         self.views.asked = asked
@@ -308,14 +298,12 @@ class Bench(TableWorkspace):
 
     def action_mark(self) -> None:
         """Mark the board under the cursor, or take its mark away; marked ones are watched."""
-        device = self.device
-        if device is None:
-            return
-        rest = tuple(name for name in self._marked if name != device.id)
-        self._marked = rest if device.id in self._marked else (*rest, device.id)
-        if self.boards:
-            self.watch_job.watch(self.boards)
-        self._draw()
+        if (device := self.device) is not None:
+            rest = tuple(name for name in self._marked if name != device.id)
+            self._marked = rest if device.id in self._marked else (*rest, device.id)
+            if self.boards:
+                self.watch_job.watch(self.boards)
+            self._draw()
 
     def action_examine(self) -> None:
         """Examine the board under the cursor with the open model, in place of one before."""
@@ -341,10 +329,8 @@ class Bench(TableWorkspace):
         if self.run.going:
             self.run.stop()
             return
-        board = self.board
-        if self.session.boards.chosen != board:
-            self.session.boards.choose(board)
-        self.run.start(board, self.model)
+        self.session.boards.choose(self.board)
+        self.run.start(self.board, self.model)
         if self.watch_job.now is None:
             self.watch_job.watch(self.boards)
 
@@ -459,13 +445,9 @@ class Bench(TableWorkspace):
         """Hold what is shown; a recording waits."""
         self.watch_job.pause()
 
-    def action_faster(self) -> None:
-        """Look more often."""
-        self.watch_job.set_hertz(1)
-
-    def action_slower(self) -> None:
-        """Look less often."""
-        self.watch_job.set_hertz(-1)
+    def action_step_rate(self, by: int) -> None:
+        """Look more or less often."""
+        self.watch_job.set_hertz(by)
 
     def action_record(self) -> None:
         """Ask for a file, watch and record."""
