@@ -22,21 +22,25 @@ class Reading:
         clocks: part (``NPU``, ``DDR``, ``CPU policy0``) -> Hz.
         celsius: zone -> temperature.
         load: of the NPU's cores, in percent.
+        limits: zone -> the board's own trip point; others have the documented limit.
     """
 
     clocks: Mapping[str, int] = field(default_factory=dict)
     celsius: Mapping[str, float] = field(default_factory=dict)
     load: tuple[float, ...] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: BoardState) -> Reading:
         """From what the monitor reads."""
         clocks = {"NPU": state.npu_clock, "DDR": state.ddr_clock}
+        zones = state.temperatures or ()
         clocks |= {f"CPU {policy}": hertz for policy, hertz in state.cpu_clocks or ()}
         return cls(
             clocks={part: hertz for part, hertz in clocks.items() if hertz},
-            celsius={zone.zone: zone.celsius for zone in state.temperatures or ()},
+            celsius={zone.zone: zone.celsius for zone in zones},
             load=state.npu_load or (),
+            limits={zone.zone: zone.throttled for zone in zones if zone.throttled is not None},
         )
 
     def listed(self) -> tuple[Clocks, ...]:
@@ -56,7 +60,7 @@ def changes(before: Reading, after: Reading) -> tuple[bool, list[str]]:
     """Whether a clock fell, and what changed on the board.
 
     A clock counts as changed by more than 5 %; a zone is told where it got warmer by more than 10
-    °C or is at 85 °C, a load before where it is above 5 %.
+    °C or is at its limit, a load before where it is above 5 %.
     """
     fell = False
     notes: list[str] = []
@@ -75,7 +79,7 @@ def changes(before: Reading, after: Reading) -> tuple[bool, list[str]]:
         cool = before.celsius.get(zone)
         if cool is not None and warm - cool > _WARMER:
             notes.append(f"{sanitize(zone, 40)} rose from {cool:.0f} to {warm:.0f} °C.")
-        elif warm >= HOT:
+        elif warm >= after.limits.get(zone, HOT):
             notes.append(f"{sanitize(zone, 40)} is at {warm:.0f} °C.")
     if before.load and max(before.load) > _BUSY:
         notes.append(f"The NPU was {max(before.load):.0f} % busy before: something else uses it.")

@@ -140,14 +140,8 @@ class BenchViews(Views):
         answer = self._bench.run.answer
         if self.memory or answer is None or not (answer.memory or answer.memory_reason):
             return self.memory
-        return MemoryReport(
-            label=answer.label,
-            device=answer.device,
-            chip=answer.chip,
-            runtime=answer.runtime,
-            memory=answer.memory,
-            reason=answer.memory_reason,
-        )
+        head = {name: getattr(answer, name) for name in ("label", "device", "chip", "runtime")}
+        return MemoryReport(**head, memory=answer.memory, reason=answer.memory_reason)
 
     def notes(self, width: int) -> list[Line]:
         run, taken = self._bench.run.answer, self.taken

@@ -15,7 +15,7 @@ from engine.devices.measure.benchmark import (
     plan_benchmark,
     run_benchmark,
 )
-from engine.devices.measure.conditions import Reading
+from engine.devices.measure.conditions import Reading, changes
 from engine.devices.measure.measured import MeasuredPerf
 from engine.devices.measure.perf_report import Clocks
 from engine.devices.measure.perf_text import parse_perf_text
@@ -197,6 +197,12 @@ def test_other_notes() -> None:
         "1 of 40 runs lie far outside; they count.",
     )
     assert cell_result(ONE, CellTimes([1.0] * 5)).notes == ()
+
+
+def test_a_zone_is_hot_at_its_own_trip_point() -> None:
+    zones = (Temperature("soc-thermal", 86.0, 95.0), Temperature("gpu-thermal", 71.0, 70.0))
+    warm = Reading.of(BoardState(temperatures=zones))
+    assert changes(warm, warm) == (False, ["gpu-thermal is at 71 °C."])
 
 
 STATE = BoardState(
