@@ -171,8 +171,9 @@ def test_outputs_show_before_after_and_gain() -> None:
     effect = Effect(figures, (), 0.1, 32, "", "simulated")
     lines = ["".join(text for text, _ in line) for line in output_lines(outputs, effect, 76)]
     assert len(lines) == 4
-    assert "20.00 dB → 22.50 dB  +2.50" in lines[0]
+    assert "20.00 dB → 22.50 dB  +2.50 sim." in lines[0]
     assert "out1       21.00 dB · over 32 samples 20.50 dB → equal  +inf" in lines[1], "as the tab"
+    assert "out3       23.00 dB sim." in lines[3]
     assert lines[3].endswith("and 2 more outputs")
 
 

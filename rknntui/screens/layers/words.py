@@ -104,7 +104,8 @@ def output_lines(
         name, built = sanitize(output.name, 200), marked_sqnr(output.sqnr_db)
         name = name if len(name) <= room else f"…{name[1 - room :]}"
         line: Line = [(f"{name:<{room}} ", ""), (f"{built:>10}", "")]
-        if (seen := changed.get(output.name)) is not None:
+        seen = changed.get(output.name)
+        if seen is not None:
             before = marked_sqnr(seen.before_db)
             gain = _gain(seen.before_db, seen.sqnr_db)
             style = "good" if gain > 0 else "bad" if gain < 0 else "dim"
@@ -114,10 +115,11 @@ def output_lines(
                 (marked_sqnr(seen.sqnr_db), "head"),
                 (f"  {gain_text(gain, unit=False)}", style),
             ]
-            if seen.rounding is not None and seen.rounding_before is not None:
-                moved = (seen.rounding_before.rounding_db, seen.rounding.rounding_db)
-                old, new = (sqnr_text(value, unit=False, digits=1) for value in moved)
-                line.append((f"  other roundings {old} → {new} dB", "dim"))
+        line.append((" sim.", "dim"))  # the line above says more where it has room
+        if seen is not None and None not in (seen.rounding, seen.rounding_before):
+            moved = (one.rounding_db for one in (seen.rounding_before, seen.rounding) if one)
+            old, new = (sqnr_text(value, unit=False, digits=1) for value in moved)
+            line.append((f"  other roundings {old} → {new} dB", "dim"))
         lines.append(line)
     if len(outputs) > _SHOWN_OUTPUTS:
         lines[-1].append((f"   and {len(outputs) - _SHOWN_OUTPUTS} more outputs", "dim"))
