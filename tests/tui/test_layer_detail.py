@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.wire.accuracy import RoundedLayer, RoundingSensitivity
+from engine.wire.hybrid import CurvePoint, SearchResult
 from engine.wire.layers import COMPARE, layer_rows, layers_of
 from engine.wire.model import LayerSpread, Saturation, TensorRange
 from rknntui.app import Workbench
@@ -15,7 +16,9 @@ from rknntui.links import GoToLayer
 from rknntui.screens.bench.words import compared_lines
 from rknntui.screens.layers.curve import network_series
 from rknntui.screens.layers.detail import LayerDetail
+from rknntui.session.job_view_model import JobView
 from rknntui.widgets.charts import CurveChart, bars
+from rknntui.widgets.one_line import fit_facts
 from tests.tui.board_answers import comparison
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import press_text, write_recipe
@@ -182,3 +185,21 @@ def test_a_comparison_says_what_other_roundings_do() -> None:
     rounding = COMPARE.column("rounding")
     assert {rounding.of(row) for row in layer_rows(told)} == {31.5}
     assert {rounding.of(row) for row in layer_rows(found)} == {None}
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_what_a_step_promotes_is_said_at_80_columns_too() -> None:
+    outputs, moves = {"o": 20.0}, {f"/stage{at}/a/long/name/Conv": "int16" for at in range(9)}
+    point = CurvePoint(
+        1, "t", "a", "int16", {"a": "int16", **moves}, ("a",), outputs, outputs, 0, 0
+    )
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await pilot.press("3")
+        pane = app.workspace.pane
+        pane.found = SearchResult(point, (point,), None, "budget", 1)
+        pane.show_search(JobView("1", "hybrid.search", "search", 0.0, state="done"))
+        told = fit_facts(pane._facts(), 78)
+        assert "budget used" in told
+        assert told.endswith("a promotes 10")

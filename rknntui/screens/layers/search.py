@@ -161,14 +161,15 @@ class SearchPane(Vertical):
         missed = ", floor not reached" if result.reached is False else ""
         return f"best: step {result.best.step} · {ended}{missed}"
 
-    def _applies(self) -> str:
+    def _applies(self) -> Fact:
         """What the step under the cursor promotes, named before it is applied."""
         point = self.point
         if point is None:
-            return ""
-        along = [name for name in point.layers if name not in point.promoted]
-        moves = f", to move values {sanitize(', '.join(along), 80)}" if along else ""
-        return f"{key_text('layers.apply')} promotes {len(point.layers)}{moves}"
+            return Fact("")
+        promotes = f"{key_text('layers.apply')} promotes {len(point.layers)}"
+        along = ", ".join(name for name in point.layers if name not in point.promoted)
+        whole = f"{promotes}, to move values {sanitize(along, 80)}" if along else promotes
+        return Fact(whole, (promotes,), 1)
 
     def _facts(self) -> tuple[Fact, ...]:
         job = self._job
@@ -177,7 +178,7 @@ class SearchPane(Vertical):
         if not job.running:
             outcome = Fact(f"{'✓' if job.state == 'done' else '✗'} {self._outcome(job)}")
             took = "" if job.seconds is None else DURATION.text(job.seconds)
-            return outcome, Fact(took, rank=2), Fact(self._applies(), rank=1)
+            return outcome, Fact(took, rank=1), self._applies()
         params = job.params
         asked = [text.format(params[k]) for k, text in _ASKED.items() if params.get(k) is not None]
         verb = "demoted from" if params.get("demote") else "to"

@@ -182,6 +182,8 @@ def set_text(session: Session, view: str) -> str:
     if not chip and view in ("Cost", "Compiled"):
         return with_keys("the target has no chip ({app.target} chooses one)")
     if view == "Quality":
+        if layers.table is None:
+            return ""
         lacks = [] if layers.of("error") else ["isolated errors and clipping"]
         lacks += [] if layers.of("proposed") else ["gains"]
         return with_keys(f"{{layers.run}} measures {' and '.join(lacks)}") if lacks else ""
