@@ -89,10 +89,9 @@ class KnownLayers:
 
         source = _FILLED_BY.get(method, "")
         if isinstance(result, CompiledModels):
-            found = [one for one in result.chips if one.chip == chip]
-            self.fill(source, layer_rows(found[0]) if found else ())
-        elif source:
-            self.fill(source, layer_rows(result))
+            result = next((one for one in result.chips if one.chip == chip), None)
+        if source:
+            self.fill(source, () if result is None else layer_rows(result))
 
     def choose(self, layer: str) -> None:
         """Put the cursor of every view on a layer."""
