@@ -398,7 +398,7 @@ class Proposal(Promotions):
 
 @record
 class CurvePoint:
-    """A build of a search; simulated.
+    """A build of a search, simulated over so many ``samples``; 0 in an older history.
 
     Attributes:
         step: from 0, the build without a choice.
@@ -410,7 +410,6 @@ class CurvePoint:
         seconds: since the start, measured.
         score: of the user's function.
         time_ms, bytes: estimated on the recipe's chip: an inference, memory; None without a chip.
-        samples: that its outputs are over, the first of the calibration; 0 in an older history.
     """
 
     step: int

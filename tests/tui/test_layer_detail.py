@@ -14,8 +14,8 @@ from engine.wire.model import LayerSpread, Saturation, TensorRange
 from rknntui.app import Workbench
 from rknntui.links import GoToLayer
 from rknntui.screens.bench.words import compared_lines
-from rknntui.screens.layers.curve import network_series
 from rknntui.screens.layers.detail import LayerDetail
+from rknntui.screens.layers.words import network_series
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.charts import CurveChart, bars
 from rknntui.widgets.one_line import fit_facts

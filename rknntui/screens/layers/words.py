@@ -1,13 +1,17 @@
-"""What Layers says: of what is asked for, of the outputs, and of each set of columns."""
+"""What Layers says: of what is asked for, the outputs, each set of columns; its curves."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine import gain_text, marked_sqnr, sanitize, sqnr_rank, sqnr_text
 from engine.wire.formats import CHANGE, MILLISECONDS
+from engine.wire.layers import LAYERS
 from rknntui.keys.actions import key_text, with_keys
+from rknntui.widgets.charts import Series
 from rknntui.widgets.one_line import Fact
 from rknntui.widgets.strips import cells
 
@@ -205,3 +209,47 @@ def no_layers(session: Session) -> str:
     if session.building:
         return "The build is running. Its layers are shown here when it is done."
     return f"Not built yet.\n\n{key_text('app.build')} builds."
+
+
+# Curves over the network: error and time along the layers, with the cursor of the table.
+
+_SQNR = Series("", (), "accent", min)
+_TIME = Series("", (), "accent", max, least=0.0)
+CURVES: dict[str, dict[str, Series]] = {
+    "SQNR": {
+        "sqnr": replace(_SQNR, title="SQNR dB, cumulative (simulated)"),
+        "isolated_sqnr": replace(_SQNR, title="SQNR dB, isolated (simulated)", style="good"),
+    },
+    "time": {
+        "time_ms": replace(_TIME, title="ms (estimated)"),
+        "microseconds": replace(_TIME, title="µs (of the board)", style="good"),
+    },
+}
+"""Name -> column of :data:`engine.wire.layers.LAYERS` -> its band, in the order of the key."""
+
+
+def network_series(
+    name: str, rows: Sequence[LayerFigures], cursor: str
+) -> tuple[list[Series], int | None, str]:
+    """What a chart shows of the layers in the network's order, with that of the cursor marked.
+
+    Args:
+        name: of ``CURVES``.
+        rows: the layers.
+        cursor: id of a layer; empty for none.
+    """
+    marked = next((at for at, row in enumerate(rows) if row.id == cursor), None)
+    series = []
+    for key, band in CURVES[name].items():
+        column = LAYERS.column(key)
+        values = tuple(column.of(row) for row in rows)
+        finite = [value for value in values if value is not None and value < math.inf]
+        said = [band.title]
+        if finite:
+            ends = (column.format.show(end).strip() for end in (min(finite), max(finite)))
+            said.append(" to ".join(ends))
+        if marked is not None and values[marked] is not None:
+            said.append(f"here {column.format.show(values[marked]).strip()}")
+        if any(value is not None for value in values):
+            series.append(replace(band, title=" · ".join(said), values=values))
+    return series, marked, "nothing of this is known yet"

@@ -19,13 +19,20 @@ from engine.wire.model import LAYER, LayerParams
 from engine.wire.table import LOW_DB, no_noise
 from rknntui.keys.commandline import command_for, command_with
 from rknntui.links import GoTo, GoToCompile, GoToLayer, Link
-from rknntui.screens.layers.curve import CURVES, network_series
 from rknntui.screens.layers.detail import LayerDetail
 from rknntui.screens.layers.edits import LiveEffect
 from rknntui.screens.layers.guide import GuidePane
 from rknntui.screens.layers.promoting import Promoting
 from rknntui.screens.layers.search import ANALYSE_FORM, SearchPane
-from rknntui.screens.layers.words import edit_values, facts, no_layers, output_lines, set_text
+from rknntui.screens.layers.words import (
+    CURVES,
+    edit_values,
+    facts,
+    network_series,
+    no_layers,
+    output_lines,
+    set_text,
+)
 from rknntui.session.messages import RecipeChanged, TargetChanged
 from rknntui.widgets.charts import CurveChart
 from rknntui.widgets.divider import Divider

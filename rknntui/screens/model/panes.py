@@ -30,12 +30,10 @@ if TYPE_CHECKING:
     from engine.wire.model import (
         ModelView,
         NodeDetail,
-        NodeRow,
         Preflight,
         Tensor,
         TensorStatistics,
     )
-    from engine.wire.table import Record
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded, RecipeChanged
 
@@ -137,12 +135,6 @@ _KEYS = {
 
 NODES = GRAPH_NODES.pick("number", "op", "name", "shape", "dtype")
 """The nodes of a graph as a table."""
-
-
-def node_rows(nodes: Iterable[NodeRow]) -> list[Record]:
-    """The rows of that table."""
-    return [NODES.record(node, number=at) for at, node in enumerate(nodes)]
-
 
 # What the detail pane says, line by line, from what the worker answers.
 

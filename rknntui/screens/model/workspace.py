@@ -14,14 +14,7 @@ from engine import sanitize, table_file
 from rknntui.keys.actions import key_text
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
-from rknntui.screens.model.panes import (
-    NODES,
-    DetailPane,
-    SourceLoad,
-    node_rows,
-    tell_model,
-    tell_value,
-)
+from rknntui.screens.model.panes import NODES, DetailPane, SourceLoad, tell_model, tell_value
 from rknntui.screens.model.walk import SHOWN, Neighbours, NodeLayers, graph_of
 from rknntui.session.promotion import LayerEdits
 from rknntui.widgets.divider import Divider
@@ -200,7 +193,7 @@ class ModelWorkspace(Workspace):
         self.graph.set_graph(f"{what} · {len(view.nodes):,} nodes", view, opened)
         words = self.session.layers.filter
         self._found = self.graph.matches(words) if words else []
-        self.table.set_records(node_rows(view.nodes if self.table.display else ()))
+        self._fill_table()
         self._show_model()
         self._go_to_wanted()
         self.refresh_bindings()
@@ -277,7 +270,7 @@ class ModelWorkspace(Workspace):
             undo = f"{key_text('app.undo')} undoes it."
             self.notify(f"{sanitize(layer, 80)} → {dtype}. {undo}", markup=False)
 
-    # -- walking -----------------------------------------------------------------------------------
+    # -- walking, details -------------------------------------------------------------------------
 
     @on(Rows.Chosen, "#tree")
     def action_detail(self) -> None:
@@ -317,8 +310,6 @@ class ModelWorkspace(Workspace):
             nodes = self.graph.nodes
             model = replace(model, nodes=len(nodes), operators=Counter(n[1] for n in nodes))
         self.detail.show(partial(tell_model, model, self.which))
-
-    # -- details -----------------------------------------------------------------------------------
 
     @on(Rows.Highlighted, "#tree")
     def _moved(self) -> None:
@@ -393,9 +384,9 @@ class ModelWorkspace(Workspace):
             return "" if group else "no node is under the cursor."
         if self.session.container is not None:
             return "a container is already built; open its model."
-        return (
-            "" if self.session.summary is not None else "there is no build yet, and so no layers."
-        )
+        if self.session.summary is None:
+            return "there is no build yet, and so no layers."
+        return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A load has a key only where there is something to load, Esc only where it leads back."""
@@ -459,10 +450,14 @@ class ModelWorkspace(Workspace):
         table.display = self.graph.display
         self.graph.display = not table.display
         self.set_class(table.display, "-table")
-        if table.display:
-            table.set_records(node_rows(self.graph.nodes))
+        self._fill_table()
         # at once: a key that follows may lead to another workspace, with its own focus
         self.screen.set_focus(table if table.display else self.graph)
+
+    def _fill_table(self, *, hidden: bool = False) -> None:
+        """Give the table the nodes of the graph, where it is seen or is to be written."""
+        nodes = self.graph.nodes if hidden or self.table.display else ()
+        self.table.set_records([NODES.record(node, number=at) for at, node in enumerate(nodes)])
 
     @on(Rows.Highlighted, "#nodes")
     def _table_moved(self) -> None:
@@ -481,8 +476,7 @@ class ModelWorkspace(Workspace):
 
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""
-        if not self.table.display:
-            self.table.set_records(node_rows(self.graph.nodes))
+        self._fill_table(hidden=True)
         text = table_file(self.table.declared, self.table.records)
         self.workbench.output.save("Write the nodes as CSV", "nodes.csv", text)
 
