@@ -268,7 +268,7 @@ OUTPUTS = Table("outputs", "An output of a run; figures are of its finite values
     Column("sqnr", "vs float dB", SQNR, "Its SQNR against the float graph, of this sample.",
            lambda row: row.beside and no_noise(row.beside.sqnr_db), width=11, style=low_db,
            from_width=1),
-    LEAST,
+    LEAST.but(from_width=72),
     MOST,
     MEAN.but(from_width=56),
     Column("not_finite", "NaN, inf", COUNT, "Values that are NaN or infinite.",

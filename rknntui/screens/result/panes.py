@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual import getters, on
@@ -102,9 +101,8 @@ class InputsPane(RecordView):
             then()
 
         start = start_folder(self.files.get(name) or dataset)
-        ask_user(
-            self.app, PathPicker(f"Input {sanitize(name, 40)}: an image or npy", start), picked
-        )
+        title = f"Input {sanitize(name, 40)}: an image or npy"
+        ask_user(self.app, PathPicker(title, start), picked)
 
     def take_sample(self, entries: Sequence[Sequence[str]], by: int) -> None:
         """Take the files of the sample so many places further."""
@@ -122,13 +120,6 @@ _NO_RUN = (
     "chosen; {result.next-sample} and {result.previous-sample} take the others."
 )
 _VALUE_BAR = 8
-_OUTPUTS = replace(
-    OUTPUTS,  # beside another table there is less room than the screen has
-    columns=tuple(
-        column.but(from_width=90) if column.key == "minimum" else column
-        for column in OUTPUTS.columns
-    ),
-)
 
 
 class OutputsPane(Horizontal):
@@ -148,7 +139,7 @@ class OutputsPane(Horizontal):
 
     def compose(self) -> ComposeResult:
         outputs = RecordTable[SimulatedOutput](
-            _OUTPUTS, id="outputs", what="outputs", empty=with_keys(_NO_RUN)
+            OUTPUTS, id="outputs", what="outputs", empty=with_keys(_NO_RUN)
         )
         yield RecordView("Outputs", outputs, id="outputs-view")
         yield Divider("result-divider")
@@ -158,23 +149,17 @@ class OutputsPane(Horizontal):
     table = getters.query_one("#outputs", RecordTable)
     """The outputs of the last run."""
 
-    def take(
-        self,
-        outputs: Sequence[SimulatedOutput],
-        label: str,
-        simulated: Mapping[str, SimulatedOutput],
-    ) -> None:
+    def take(self, run: Simulated | Ran | None, simulated: Mapping[str, SimulatedOutput]) -> None:
         """Show the outputs of a run.
 
         Args:
-            outputs: none before one.
-            label: what kind of numbers they are.
+            run: None before one.
             simulated: name -> output of the simulator on the same sample, for a run on a board.
         """
         self._simulated = simulated
-        title = f"Outputs ({label})" if outputs else "Outputs"
+        title = "Outputs" if run is None else f"Outputs ({getattr(run, 'label', 'simulated')})"
         self.query_one("#outputs-view", RecordView).set_title(title)
-        self.table.set_records(outputs, keep="name")
+        self.table.set_records(() if run is None else run.outputs, keep="name")
         self.show_top()
 
     @on(Rows.Highlighted, "#outputs")
@@ -260,8 +245,7 @@ class Results(Views):
 
     def draw(self) -> None:
         """Show what is known now."""
-        outputs = () if self.run is None else self.run.outputs
-        self.outputs.take(outputs, getattr(self.run, "label", "simulated"), self.simulated)
+        self.outputs.take(self.run, self.simulated)
         self.score.show(self.scored)
 
     def notes(self, width: int) -> list[Line]:
