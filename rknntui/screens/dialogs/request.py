@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from textual.app import App, ComposeResult
     from textual.widget import Widget
 
+_AGAIN = "-again"
+"""Ends the name of the line in which a secret is typed once more."""
 Choices = Mapping[str, Sequence[str]]
 """Field -> the values that the place knows for it, where the request's type has none."""
 
@@ -126,7 +128,7 @@ class RequestDialog(Dialog):
             value = next(getattr(one, name) for one in self._now if hasattr(one, name))
             lines.append(self._line(param.label, width, self._entry(name, param, value), param))
             if param.flag.kind == "secret":
-                again = self._entry(_again(name), param, value)
+                again = self._entry(f"{name}{_AGAIN}", param, value)
                 lines.append(self._line("again", width, again, param))
         yield self.box(*lines)
 
@@ -163,7 +165,9 @@ class RequestDialog(Dialog):
     def _param(self) -> Param | None:
         """That of the line with the focus."""
         focused = self.focused
-        return None if focused is None else self._params.get((focused.id or "").split("-")[0])
+        return (
+            None if focused is None else self._params.get((focused.id or "").removesuffix(_AGAIN))
+        )
 
     def action_field(self, by: int) -> None:
         """Go to the next field, or the one before."""
@@ -206,7 +210,7 @@ class RequestDialog(Dialog):
         try:
             for name, param in self._params.items():
                 secret = param.flag.kind == "secret"
-                if secret and self._value(name) != self._value(_again(name)):
+                if secret and self._value(name) != self._value(f"{name}{_AGAIN}"):
                     raise ValueError(f"{param.label}: that is another one than the first time.")
             texts = {name: self._value(name) for name in self._params}
             request = self._check(*self._form.read(self._now, texts))
@@ -215,8 +219,3 @@ class RequestDialog(Dialog):
             self.app.bell()
         else:
             self.dismiss(request)
-
-
-def _again(name: str) -> str:
-    """The line in which a secret is typed once more."""
-    return f"{name}-again"

@@ -92,20 +92,20 @@ class SampleList(RecordView):
         return self.query_ancestor(Workspace)
 
     def forget(self) -> None:
-        """Files or keys are others: read again at the next occasion."""
+        """Files are others: read again at the next occasion."""
         self._seen = None
 
     def read(self) -> None:
         """Read the dataset where it, or what becomes of it, is another one."""
         session = self._place.session
         recipe, container = dict(session.recipe), session.container
-        seen = (container, *(str(recipe.get(name)) for name in sorted(DATASET_DEPENDS)))
+        said = with_keys(CONTAINER if container else EMPTY if recipe.get("model") else NO_MODEL)
+        seen = (container, said, *(str(recipe.get(name)) for name in sorted(DATASET_DEPENDS)))
         if seen == self._seen:
             return
         self._seen = seen
         if not recipe.get("dataset") or container is not None:
-            said = CONTAINER if container else EMPTY if recipe.get("model") else NO_MODEL
-            self._say(with_keys(said))
+            self._say(said)
             return
         self.table.set_empty("reading …")
         self._place.ask(DATASET_LIST, ListParams(recipe), self._listed, failed=self._failed)

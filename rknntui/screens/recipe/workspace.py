@@ -57,8 +57,7 @@ class Recipe(TableWorkspace):
     PANES = {"Options": "form", "Data": "sample-list", "Changes": "diff"}
     DEFAULT_CSS = """
     Recipe {
-        & #recipe-body { height: 1fr; }
-        & #recipe-side { width: 2fr; height: 1fr; }
+        & #recipe-side { width: 2fr; }
         & OptionForm { width: 3fr; max-width: 90; }
         & SampleList, & #diff { width: 3fr; display: none; }
         &.-stacked SampleList, &.-stacked #recipe-side { width: 1fr; }
@@ -157,11 +156,6 @@ class Recipe(TableWorkspace):
         """Values, samples, problems or what becomes of them are others now."""
         if self.shown:
             self.update_view()
-
-    def on_keys_changed(self) -> None:
-        """What is said where there are no samples names keys."""
-        self.samples.forget()
-        super().on_keys_changed()
 
     def on_model_opened(self) -> None:
         """Another model, or files that changed on disk were read again."""

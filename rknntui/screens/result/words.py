@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 def reason(method: str, subject: Subject) -> str:
     """Why an action cannot run now, keys as in help texts; empty when it can."""
     session, board = subject.session, subject.side == "Board"
+    chosen = session.boards.chosen
     samples = session.container is None and session.recipe.get("dataset")
     sampled = method == "step_sample"
     runs = sampled or method in ("run", "export")
@@ -36,13 +37,9 @@ def reason(method: str, subject: Subject) -> str:
         "no model is open ({app.open} opens one).": session.model is None,
         "a container has no calibration samples; open its model.": scores and session.container,
         "there is no build yet ({app.build} builds).": scores and session.summary is None,
-        "the build is not quantized.": (
-            scores and session.summary is not None and not session.summary.quantized
-        ),
+        "the build is not quantized.": scores and not getattr(session.summary, "quantized", True),
         "there is no calibration dataset ({go.recipe} chooses one).": sampled and not samples,
-        "no board is the target ({app.target} chooses one).": (
-            runs and board and session.boards.chosen is None
-        ),
+        "no board is the target ({app.target} chooses one).": runs and board and not chosen,
         "a compiled vendor model runs only on its NPU ({result.next-view} shows Board).": (
             runs and not board and session.vendor
         ),
