@@ -50,7 +50,6 @@ class FormRows(Rows):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.rows: list[str | Option] = []
-        self.show_options(lambda _: True)
 
     @property
     def place(self) -> Workspace:
@@ -70,19 +69,14 @@ class FormRows(Rows):
             rows += [title, *group] if group else []
         if rows == self.rows:
             return
-        here = self.option
-        self.rows = rows
-        if self.is_mounted:
-            self.rows_changed()
-            self.cursor = rows.index(here) if here in rows else min(1, len(rows))
-            self.post_message(self.Highlighted(self))
+        here, self.rows = self.option, rows
+        self.rows_changed()
+        self.cursor = rows.index(here) if here in rows else min(1, len(rows))
+        self.post_message(self.Highlighted(self))
 
     @property
     def row_count(self) -> int:
         return len(self.rows)
-
-    def on_mount(self) -> None:
-        self.rows_changed()
 
     def reveal(self, index: int) -> None:
         """The title of the first section is seen with the first option."""

@@ -106,7 +106,6 @@ class Recipe(TableWorkspace):
 
     def on_mount(self) -> None:
         self.help_pane.SHOW_CURSOR = self.help_pane.can_focus = self._diff.SHOW_CURSOR = False
-        self.form.rows.cursor = 1
         self._arrange()
 
     def on_resize(self) -> None:
