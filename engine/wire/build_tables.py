@@ -280,11 +280,11 @@ OUTPUTS = Table("outputs", "An output of a run; figures are of its finite values
 
 LARGEST = Table("largest", "One of the largest values of an output.", (
     NUMBERED.but(key="rank", help="Its place among them.", value=None, width=3),
-    Column("index", format=NUMBER, help="Its place in the flat output.", width=7),
-    Column("value", "value at it", FIGURE, "The value.", width=10),
+    Column("index", format=NUMBER, help="Its place in the flat output.", width=5),
+    Column("value", "value at it", FIGURE, "The value."),
     Column("float", "in float", FIGURE, "The float graph's value there.", None, from_width=1),
     Column("simulated", format=FIGURE, help="The simulator's value there, of a run on a board.",
-           value=None, from_width=1),
+           value=None, from_width=44),
     Column("bar", name="bar of value", value=None, only="screen", width=4, grow=1, style=accent),
 ))
 

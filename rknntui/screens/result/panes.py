@@ -119,7 +119,7 @@ _NO_RUN = (
     "No result yet.\n\n{result.run} runs the inputs, the first calibration sample where none is "
     "chosen; {result.next-sample} and {result.previous-sample} take the others."
 )
-_VALUE_BAR = 8
+_VALUE_BAR = 4
 
 
 class OutputsPane(Horizontal):

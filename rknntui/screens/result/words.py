@@ -172,6 +172,6 @@ def _told(output: SimulatedOutput, own: SimulatedOutput | None) -> tuple[str, bo
     if beside is not None and beside.top:
         mine, theirs = ({value.index for value in top[:_FIRST]} for top in (output.top, beside.top))
         if mine - theirs:
-            words.append(f"Of the {len(mine)} largest, {len(mine & theirs)} are float's too.")
+            words.append(f"Float shares {len(mine & theirs)} of the {len(mine)} largest.")
     same = len({one.index for one in first.values()}) < 2
     return " ".join(words), same and _distance(output) >= LOW_DB
