@@ -106,6 +106,7 @@ from engine.options import Option as Option
 from engine.options import chips_with as chips_with
 from engine.options import named_option as named_option
 from engine.options import option as option
+from engine.options.dataset import samples_beside as samples_beside
 from engine.options.normalisation import NORMALISATIONS as NORMALISATIONS
 from engine.recipe import Recipe as Recipe
 from engine.recipe import dump_recipe as dump_recipe

@@ -22,13 +22,14 @@ from engine.base.text import sanitize, shape_text
 from engine.dataset import Dataset, Preprocess, read_dataset, samples
 from engine.graph.ir import TensorSpec
 from engine.graph.ir.arrays import read_npz
+from engine.options.dataset import IMAGE_SUFFIXES
 
 Label = int | str
 """Number of a class; text only where a scoring function makes sense of it."""
 
 _LIMIT = 1 << 30
 _NAMES = (("samples", "labels"), ("x_test", "y_test"))
-_PICTURES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".npy"})
+_PICTURES = IMAGE_SUFFIXES | {".npy"}
 _REMEDY = (
     "Give a folder with a subfolder for each class, a text file with a path and a label a line, or "
     "an npz with samples uint8 (N, H, W) or (N, H, W, C) and labels (N,)."

@@ -12,8 +12,8 @@ from engine.base.errors import DatasetError, UsageError
 from engine.base.events import Progress, Reporter
 from engine.base.text import sanitize
 from engine.dataset.decode import image_fault, named
+from engine.options.dataset import IMAGE_SUFFIXES
 
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp"})
 _SPACES = frozenset(" \t\n\r\x0b\x0c")
 _SHOWN = 5
 

@@ -27,6 +27,7 @@ from engine.base.formats.protobuf import (
     file_fields,
 )
 from engine.options import OPTIONS, SECTIONS
+from engine.options.dataset import IMAGE_SUFFIXES
 
 _HEAD = 4096
 
@@ -313,7 +314,7 @@ def _framework_text(text: str) -> Recognised | None:
     return None
 
 
-_SAMPLE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".npy")
+_SAMPLE_SUFFIXES = (*sorted(IMAGE_SUFFIXES), ".npy")
 
 
 def _dataset_text(text: str) -> Recognised | None:

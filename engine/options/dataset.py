@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from engine.options.kinds import channels, choice, flags, integer, path
@@ -140,3 +142,43 @@ class Calibration(Section):
         stage="calibrate",
         rule=check_epochs,
     )
+
+
+# Samples where a dataset is not named yet.
+
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp"})
+"""Of the pictures that a folder of samples has."""
+_LOOKED = 200
+"""Entries of a folder that are looked at."""
+
+
+def samples_beside(model: Path | str) -> str:
+    """What a recipe could have as ``dataset``: a ``dataset.txt`` or a folder of pictures.
+
+    It lies beside the model, in a folder beside it, or one level higher.
+
+    Args:
+        model: path of a source model.
+
+    Returns:
+        its path; empty where there is none.
+    """
+    folder = Path(model).parent
+    for place in (folder, folder.parent):
+        if (listed := place / "dataset.txt").is_file():
+            return str(listed)
+        for inner in sorted(_looked_at(place)):
+            if not inner.name.startswith(".") and _has_pictures(inner):
+                return str(inner)
+    return str(folder) if _has_pictures(folder) else ""
+
+
+def _looked_at(folder: Path) -> list[Path]:
+    try:
+        return list(islice(folder.iterdir(), _LOOKED))
+    except OSError:  # it is no folder, too
+        return []
+
+
+def _has_pictures(folder: Path) -> bool:
+    return any(path.suffix.lower() in IMAGE_SUFFIXES for path in _looked_at(folder))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine import samples_beside
 from engine.base.errors import DatasetError, OutputExistsError, UsageError
 from engine.base.events import NullReporter
 from engine.dataset import (
@@ -252,3 +253,18 @@ def test_preview_of_other_inputs(tmp_path: Path) -> None:
     picture(tmp_path / "g.png")
     shown = preview(dataset_from_paths([tmp_path / "g.png"], 1), [grey], Preprocess(), 0, rows=1)
     assert len(shown.thumbnail) == 1
+
+
+def test_samples_beside_a_model(tmp_path: Path) -> None:
+    model = tmp_path / "models" / "net.onnx"
+    model.parent.mkdir()
+    assert samples_beside(model) == ""
+    photos = tmp_path / "photos"
+    for folder in (photos, tmp_path / ".hidden", tmp_path / "empty"):
+        folder.mkdir()
+    (tmp_path / ".hidden" / "a.png").touch()
+    (photos / "a.JPG").touch()
+    assert samples_beside(str(model)) == str(photos)
+    (model.parent / "dataset.txt").touch()
+    assert samples_beside(model) == str(model.parent / "dataset.txt")
+    assert samples_beside(tmp_path / "no folder" / "net.onnx") == str(photos)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
 LABELS = {"config": "recipe"}
 """Names of steps as people read them, where they are others."""
 _NAME = 9
-_PICTURES = (".jpg", ".jpeg", ".png", ".bmp")
-_LOOKED = 200
-"""Entries of a folder that are looked at for samples."""
 
 
 def step_line(step: Step, width: int, *, lit: bool) -> Line:
@@ -233,29 +228,3 @@ def aligned(lines: list[Line], width: int) -> tuple[list[Line], bool]:
                 row.append((f"  {pad}{text}" if number else f"  {text}{pad}", style))
         out.append(row)
     return out, room == first
-
-
-# -- samples beside a model ------------------------------------------------------------------------
-
-
-def samples_beside(model: str) -> str:
-    """A list or folder of pictures beside a model, or beside its folder; empty where none is."""
-    folder = Path(model).parent
-    for place in (folder, folder.parent):
-        if (listed := place / "dataset.txt").is_file():
-            return str(listed)
-        for inner in sorted(_looked_at(place)):
-            if not inner.name.startswith(".") and _has_pictures(inner):
-                return str(inner)
-    return str(folder) if _has_pictures(folder) else ""
-
-
-def _looked_at(folder: Path) -> list[Path]:
-    try:
-        return list(islice(folder.iterdir(), _LOOKED))
-    except OSError:  # it is no folder, too
-        return []
-
-
-def _has_pictures(folder: Path) -> bool:
-    return any(path.suffix.lower() in _PICTURES for path in _looked_at(folder))

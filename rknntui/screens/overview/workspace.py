@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from textual import on
 from textual.containers import Horizontal, Vertical
 
-from engine import NORMALISATIONS, sanitize
+from engine import NORMALISATIONS, samples_beside, sanitize
 from engine.wire.codec import Text
 from engine.wire.flags import Flag
 from engine.wire.layers import worth_promoting
@@ -283,7 +283,7 @@ class Overview(Workspace):
         def take(asked: Samples) -> None:
             session.set_values({"dataset": asked.dataset, **usual.get(asked.values, {})})
 
-        now = Samples(str(recipe.get("dataset") or words.samples_beside(model)), value)
+        now = Samples(str(recipe.get("dataset") or samples_beside(model)), value)
         choices = {"values": (_AS_IT_IS, *usual)}
         SAMPLES.ask(
             self.app, now, then=take, check=partial(_there, Path(model).parent), choices=choices
