@@ -88,7 +88,10 @@ def _common(name: str, session: Session) -> Step | None:
     if session.container is not None:
         if name in ("config", "dataset", "build"):
             return Step("done", "", "in the container")
-        return Step("done" if session.vendor else "absent") if name == "compile" else None
+        if name == "compile":
+            done = Step("done", "", "compiled by the vendor's toolkit")
+            return done if session.vendor else Step("absent", "", "open the model to compile it")
+        return None
     return None if session.recipe.get("model") else Step("absent")
 
 

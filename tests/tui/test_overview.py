@@ -28,6 +28,7 @@ from rknntui.session.steps import STATES, next_step, steps
 from rknntui.widgets.header_footer import step_tabs
 from rknntui.workspaces import WORKSPACES
 from tests.tui.conftest import residual_model, screen_text, settle, until
+from tests.tui.flow import model_view
 
 SIZE = (80, 24)
 
@@ -350,3 +351,12 @@ def test_files_that_were_open_are_kept() -> None:
     session.restore(State(recent=("/a.onnx", "/b.onnx")))
     assert session.recent == ("/a.onnx", "/b.onnx")
     assert session.to_state().recent == ("/a.onnx", "/b.onnx")
+
+
+def test_a_container_says_what_needs_its_model() -> None:
+    session = Session(lambda message: None)
+    session.path = "/m.rknn"
+    session.model = model_view("/m.rknn", kind="rknn")
+    compiled = {step.name: step for step in steps(session)}["compile"]
+    assert (compiled.sign, compiled.text) == ("–", "open the model to compile it")
+    assert "open its model" in words.promotions(session, (), {}).empty
