@@ -57,10 +57,7 @@ class Detail(Vertical):
         """Show a text in sections."""
         self._text = text
         self._show(log=False)
-        if self.about.size.width:
-            self._lay_out()
-        else:  # it was hidden: it has no width yet
-            self.call_after_refresh(self._lay_out)
+        self.call_after_refresh(self._lay_out)  # where it was hidden it has no width yet
 
     def show_log(self, record: JobRecord | None, live: JobView | None) -> None:
         """Show the log of a job: of one of this run as it is known, else as its record has it."""

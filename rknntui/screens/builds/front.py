@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -60,21 +60,16 @@ class BuildTimes:
         """Those that have both figures."""
         return [(time, one) for one in self.tried if (time := self.by_id.get(one.id))]
 
-    async def ask(self, bridge: Bridge, changed: Callable[[], bool]) -> None:
-        """Ask for those that have none, the newest first.
-
-        Args:
-            bridge: asks.
-            changed: called when one more is known; whether the next one is asked for.
-        """
+    async def ask(self, bridge: Bridge) -> AsyncIterator[None]:
+        """Ask for those that have none, the newest first; gives the turn at each that is known."""
         done = [row for row in self.rows[:_ESTIMATED] if row.state == "done"]
         wanted = [(row.id, recipe_of(row.record)) for row in done]
         wanted += [(one.id, one.recipe) for one in self.tried if one.variant]
         by_id, missing = self.by_id, [one for one in wanted if one[0] not in self.by_id]
         async for build, time in build_times(bridge.call, missing, self.chip):
             by_id[build] = time
-            if by_id is not self.by_id or not changed():
-                return
+            if by_id is self.by_id:
+                yield
 
 
 class FrontChart(Chart):

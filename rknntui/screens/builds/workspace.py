@@ -217,17 +217,19 @@ class Builds(TableWorkspace):
 
     async def _ask_times(self) -> None:
         if self._may_ask():
-            await self._times.ask(self.bridge, self._timed)
+            async for _ in self._times.ask(self.bridge):
+                if not self._may_ask():
+                    return
+                self._timed()
 
     def _may_ask(self) -> bool:
         """Never beside work."""
         return self._alive and self.shown and self.session.running is None
 
-    def _timed(self) -> bool:
+    def _timed(self) -> None:
         self._fill()
         if self.view == "Front":
             self._show_front()
-        return self._may_ask()
 
     def on_recipe_changed(self) -> None:
         """Times are of the chip of the target."""

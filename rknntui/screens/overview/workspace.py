@@ -20,7 +20,7 @@ from engine.wire.record import record
 from rknntui.demo import demo_folder
 from rknntui.keys.actions import key_text
 from rknntui.keys.commandline import command_for
-from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption, RunAction
+from rknntui.links import GoTo, GoToLayer, GoToOption, RunAction
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.picker import ask_new_file, ask_overwrite
 from rknntui.screens.dialogs.request import Form
@@ -365,9 +365,6 @@ class Overview(Workspace):
         focused = self.screen.focused
         name = "time" if focused is not None and focused.id == "time" else "promote"
         return getattr(self.panel(name).item, "id", "")
-
-    def action_node(self) -> None:
-        self._lead("node", GoToNode)
 
     def unavailable_reason(self, method: str) -> str:
         if not self.is_attached:
