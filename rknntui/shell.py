@@ -19,13 +19,27 @@ if TYPE_CHECKING:
     from rknntui.bridge import Bridge
     from rknntui.colours import Theming
     from rknntui.keys.actions import Action
-    from rknntui.output import Output
     from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
-    from rknntui.stopping import Stopping
 
 P = TypeVar("P")
 R = TypeVar("R")
+
+
+class TakesText(Protocol):
+    """What leaves the workbench as text."""
+
+    def copy(self, text: str) -> None: ...
+
+    def save(self, title: str, name: str, text: str) -> None: ...
+
+    def write_file(self, path: str, text: str, note: str = "") -> None: ...
+
+
+class Stops(Protocol):
+    """What asks before it stops a job."""
+
+    def ask(self, job: JobView | None) -> None: ...
 
 
 class _HasApp(Protocol):
@@ -49,8 +63,6 @@ class Shell(Protocol):
         session: model, recipe, problems, jobs and last build.
         bridge: the way to the engine's worker.
         theming: shows themes.
-        output: copies and writes texts.
-        stopping: asks before it stops a job.
         current: the name of the workspace on the screen.
         dividers: percent of the pane before each divider that was moved.
         memory: path of a model -> groups of its graph that are open.
@@ -59,11 +71,15 @@ class Shell(Protocol):
     session: Session
     bridge: Bridge
     theming: Theming
-    output: Output
-    stopping: Stopping
     current: str
     dividers: dict[str, int]
     memory: dict[str, Sequence[str]]
+
+    @property
+    def output(self) -> TakesText: ...
+
+    @property
+    def stopping(self) -> Stops: ...
 
     @property
     def screen_stack(self) -> list[Screen[Any]]: ...
