@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual.events import Key
+from textual.widgets import Input
 
 from engine.wire.guide import Answer, Step
 from rknntui.app import Workbench
@@ -50,6 +52,18 @@ async def test_esc_in_stop_the_job_keeps_it_running(monkeypatch: pytest.MonkeyPa
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "it asks")
         await pilot.press("y")
         await until(pilot, lambda: stopped == ["one"], "it is stopped")
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_what_is_typed_behind_a_key_that_opens_a_dialog_is_the_dialogs() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        for key in "ox7y":  # as a terminal sends what was typed ahead
+            app.post_message(Key(key, key))
+        await until(pilot, lambda: isinstance(app.screen, PathPicker), "it asks")
+        await until(pilot, lambda: app.screen.query_one(Input).value.endswith("x7y"), "the text")
+        assert app.current == "overview", "7 is a letter of it"
 
 
 def guide_step(name: str, title: str) -> Step:
