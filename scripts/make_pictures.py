@@ -1,7 +1,8 @@
-"""Make the pictures of every step in ``docs/pictures``: the demo, at 120x40.
+"""Make the pictures of every step in ``docs/pictures``: the demo, at 120x40; the tasks, at 80x24.
 
 Runs the workbench headless over a real worker with a home of its own, drives it by keys and saves
-what is on the screen as SVG. Usage: ``python scripts/make_pictures.py [FOLDER]``.
+what is on the screen as SVG. Usage: ``python scripts/make_pictures.py [FOLDER]``. Tasks need the
+zoo (RKNNTUI_ZOO), adb, and a toolkit (RKNNTUI_VENDOR); the models are not kept.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.tasks import TASKS, Task, play
+
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
@@ -35,20 +40,30 @@ def main() -> None:
     """Make all pictures, or tell which screen never came."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else REPOSITORY / "docs" / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as home:
-        for name in ("CONFIG", "STATE", "CACHE", "DATA"):
-            os.environ[f"XDG_{name}_HOME"] = str(Path(home) / name.lower())
-        os.environ["HOME"] = home
-        os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
-        os.environ.pop("NO_COLOR", None)
-        os.chdir(home)
-        place = Path("/tmp/digits")  # noqa: S108  # a path of the pictures: short, always the same
-        place.mkdir()
-        try:
-            with _adb_server():
-                asyncio.run(_pictures(folder, _demo(place)))
-        finally:
-            shutil.rmtree(place)
+    os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
+    os.environ.pop("NO_COLOR", None)
+    with _adb_server():
+        with _place() as place:
+            asyncio.run(_pictures(folder, _demo(place)))
+        zoo = os.environ.get("RKNNTUI_ZOO")
+        for name in TASKS if zoo is not None else ():
+            with _place() as place:
+                asyncio.run(_task(folder, name, TASKS[name], place, Path(str(zoo))))
+
+
+@contextmanager
+def _place() -> Iterator[Path]:
+    """The folder of the pictures, whose path is short and always the same; a home of its own."""
+    place = Path("/tmp/digits")  # noqa: S108
+    place.mkdir()
+    try:
+        with tempfile.TemporaryDirectory() as home:
+            for name in ("CONFIG", "STATE", "CACHE", "DATA"):
+                os.environ[f"XDG_{name}_HOME"] = str(Path(home) / name.lower())
+            os.environ["HOME"] = home
+            yield place
+    finally:
+        shutil.rmtree(place)
 
 
 @contextmanager
@@ -127,10 +142,10 @@ class Camera:
         for text in texts:
             await self.sees(text)
         bar = self.pilot.app.screen_stack[0].query_one(TopBar)
-        await self.until(lambda: bar.quiet, "the end of notices")
+        await self.until(lambda: not bar._notices, "the end of notices")
         self.pilot.app.clear_notifications()
         svg = _smaller(self.pilot.app.export_screenshot(title="RKNN TUI"))
-        width, height = SIZE
+        width, height = self.pilot.app.size
         (self.folder / f"{name}-{width}x{height}.svg").write_text(svg, encoding="utf-8")
 
 
@@ -154,6 +169,19 @@ async def _pictures(folder: Path, recipe: Path) -> None:
         await _bench(camera)
         await _result(camera)
         await _frame(camera)
+
+
+async def _task(folder: Path, name: str, task: Task, place: Path, zoo: Path) -> None:
+    """The last screen of a task."""
+    from rknntui.app import Workbench
+    from rknntui.demo import demo_folder
+
+    os.chdir(place)
+    app = Workbench(str(task.file(place, zoo, demo_folder())), state_kept=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        camera = Camera(pilot, folder)
+        await play((*task.before, *task.steps), camera.press, camera.sees)
+        await camera.take(f"task-{name}")
 
 
 async def _recipe(camera: Camera, app: Workbench) -> None:
@@ -295,5 +323,4 @@ def _trimmed(match: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(REPOSITORY))
     main()
