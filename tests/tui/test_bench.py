@@ -230,8 +230,8 @@ async def test_boards_over_ssh_are_added_kept_and_removed(
         await pilot.press("escape", "a", "right", "down", *"pi", "enter")
         await until(pilot, lambda: app.session.boards.chosen == "ssh:pi", "it is used: none was")
         assert "? not asked" in screen_text(app)
-        assert workspace.device is not None
-        assert workspace.device.id == "ssh:pi"
+        assert "i Not asked yet." in workspace.views.facts.text(), "which is no error"
+        assert workspace.table.record["id"] == "ssh:pi"
         await pilot.press("q")
     again = Workbench()
     assert again.session.boards.over_ssh == ("ssh:pi",)

@@ -72,7 +72,14 @@ def facts_lines(
         lines += [[(sanitize(device.id, width), "head")], [(f"{sign} {device.state}", style)]]
         lines[-1] += use if device.usable else []
         if device.state != "ready":
-            what = Finding("", "error", "", device.what, device.cause, device.remedy)
+            what = Finding(
+                "",
+                "error" if style == "bad" else "warning" if style == "warn" else "info",
+                "",
+                device.what,
+                device.cause,
+                device.remedy,
+            )
             lines += finding_lines([what], width, "")
         lines += told([f"! {text}" for text in device.warnings], width, "warn")
         if isinstance(answer, About):
