@@ -249,22 +249,19 @@ def told(left: str | None, draft: Draft | None) -> list[str]:
     return texts
 
 
-# The state of the interface that is kept from one start to the next.
-
-
-def _state_file() -> Path:
-    return state_folder() / "interface.json"
+_STATE = "interface.json"
+"""The file of what the next start shows."""
 
 
 def load_state(tell: Tell) -> State:
     """What the last run saved; that of a first run where there is nothing."""
-    state = read(State, _state_file(), tell) or State()
+    state = read(State, state_folder() / _STATE, tell) or State()
     return read_request(State, _clean(encode(state)))
 
 
 def save_state(state: State, tell: Tell) -> bool:
     """Remember ``state``; whether it could be written."""
-    return write(_state_file(), state, tell)
+    return write(state_folder() / _STATE, state, tell)
 
 
 def _clean(data: Any) -> Any:

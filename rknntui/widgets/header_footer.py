@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual import events
-    from textual.screen import Screen
 
     from rknntui.session.state import Session
 
@@ -284,17 +283,13 @@ class KeyBar(InShell, Painted):
         self._places: list[tuple[int, int, str]] = []
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
-
-    def _bindings_changed(self, screen: Screen) -> None:
-        line = self._compose_line()
-        if line != self._line:
-            self._line = line
-            self.refresh()
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.on_resize())
 
     def on_resize(self) -> None:
-        self._line = self._compose_line()
-        self.refresh()
+        """The keys, or their room, are others: repaint where the line says something else."""
+        if (line := self._compose_line()) != self._line:
+            self._line = line
+            self.refresh()
 
     def _compose_line(self) -> Line:
         """As many keys as fit, at most eight up to 80 columns; an action shows its first key."""
