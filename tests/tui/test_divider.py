@@ -60,7 +60,7 @@ async def test_every_view_with_two_panes_has_one() -> None:
             await until(pilot, lambda name=name: app.current == name)
         views = {
             *("model", "recipe", "layers", "guide", "search", "code"),
-            *("spans-pane", "roofline-pane"),
+            *("memory", "roofline"),
             *("job", "bench", "result", "builds"),
         }
         placed = {str(divider.id).removesuffix("-divider") for divider in app.query(Divider)}
