@@ -145,49 +145,6 @@ async def test_a_busy_main_worker_delays_no_list(board: Boards) -> None:
             os.kill(main.pid, signal.SIGCONT)
 
 
-async def test_an_emulated_board_from_nothing(
-    adb_server: AdbServer, demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Add, examine, run, watch, compare: counted, and without a second shell."""
-    monkeypatch.chdir(tmp_path)
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    pressed = 0
-    async with app.run_test(size=(80, 24)) as pilot:
-
-        async def press(*keys: str) -> None:
-            nonlocal pressed
-            pressed += len(keys)
-            await pilot.press(*keys)
-
-        await until(pilot, lambda: app.session.model is not None, "the model")
-        await press(keys_of("bench")[0], "a")
-        await until(pilot, lambda: "Add a board" in screen_text(app), "one form")
-        await press("enter")
-        workspace = app.workspace
-        assert isinstance(workspace, Bench)
-        await until(pilot, lambda: app.session.boards.chosen, "it is used")
-        await until(pilot, lambda: "temperature" in workspace_text(app), "and watched")
-        await press("d")
-        await until(pilot, lambda: "no problem found" in screen_text(app), "it is examined")
-        await press("r")
-        await until(pilot, lambda: workspace.run.measuring, "it runs")
-        assert "emulated" in workspace_text(app)
-        await until(pilot, lambda: app.session.layers.of("measured"), "its layers are timed")
-        await press("equals_sign")
-        await until(pilot, lambda: workspace.run.result, "the run ends in order, and is kept")
-        await until(pilot, lambda: workspace.views.comparison, "it is compared")
-        assert "FPS" in workspace_text(app)
-        assert workspace.views.comparison.first == ""
-        assert pressed <= 12
-        await press("r")
-        await until(pilot, lambda: workspace.run.measuring, "it runs again")
-        await press("delete")
-        await until(pilot, lambda: "0 ready" in screen_text(app), "it is gone")
-        assert not workspace.run.going
-        assert app.session.bench is None
-        assert "not there" not in workspace_text(app)
-
-
 async def test_a_board_that_is_lost_is_told_in_every_step_and_taken_up_again(
     board: Boards, equip: Equip, demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -377,34 +376,6 @@ async def test_the_engine_s_own_answers_fill_every_view(app: Workbench) -> None:
         await pilot.press("escape", "f", *"20000", "enter")
         await until(pilot, lambda: "0 of 15 chips reach 20000" in screen_text(app), "the goal")
         await until(pilot, lambda: workspace.answers.ways("rk1808") is not None, "what it needs")
-
-
-@pytest.mark.long
-async def test_which_chips_run_a_yolov8n_at_25_frames_and_what_the_others_need_in_four_keys(
-    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    app = Workbench(str(zoo / "shapes/published/yolov8n.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)  # its key is the first
-        await pilot.press("f", "enter")
-        table = workspace.views.chips.table
-
-        def rows() -> dict[str, Mapping[str, object]]:
-            return {str(row["chip"]): row for row in table.records}
-
-        wanted = ("rk3566", "rk3588", "rv1106")
-        await until(
-            pilot, lambda: rows()["rv1106"].get("way") not in (None, "", "…"), "what rv1106 needs"
-        )
-        assert [rows()[name]["reaches"] for name in wanted] == ["yes", "yes", "maybe"]
-        assert str(rows()["rv1106"]["way"]).startswith("input ")
-        assert float(str(rows()["rv1106"]["then"])) > 25
-        line = next(line for line in screen_text(app).splitlines() if "rv1106 " in line)
-        assert "~ maybe" in line
-        assert "input" in line
-        await pilot.press("n")
-        assert workspace.chip in workspace.missing
 
 
 async def test_a_known_crash_of_the_compiler_is_told_first() -> None:

@@ -361,30 +361,6 @@ async def test_the_two_best_layers_are_promoted_and_exported_with_six_keys(
 @pytest.mark.long
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_the_two_best_layers_of_rfb_320_are_promoted_with_six_keys(
-    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    model = zoo / "onnx" / "version-RFB-320_without_postprocessing.onnx"
-    (tmp_path / "dataset.txt").write_text(
-        "\n".join(str(p) for p in sorted((zoo / "images" / "coco").glob("*.jpg"))[:4]) + "\n",
-        encoding="utf-8",
-    )
-    recipe = tmp_path / "rfb.yaml"
-    recipe.write_text(
-        f"version: 1\nsource: {{model: {model}}}\ndataset: {{dataset: dataset.txt}}\n"
-        "preprocess: {mean_values: [[127, 127, 127]], std_values: [[128, 128, 128]]}\n"
-        "target: {target_platform: rk3588}\n",
-        encoding="utf-8",
-    )
-    async with layers_of_build(recipe, gains=True) as (app, pilot, workspace):
-        assert "by gain per ms" in screen_text(app)
-        await promote_two_and_export(pilot, workspace, tmp_path / "rfb.rknn")
-
-
-@pytest.mark.long
-@pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.usefixtures("warm")
 async def test_a_search_is_paused_and_ended_with_its_best(tmp_path: Path) -> None:
     # so many layers that the search lasts longer than the keys take on a busy machine
     model = residual_model(60, tmp_path / "long.onnx", weight_scale=0.05)

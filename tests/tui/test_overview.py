@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -226,28 +225,10 @@ async def opened(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: app.session.dataset is not None, "its samples are looked at")
 
 
-# -- tasks, with their keys counted ----------------------------------------------------------------
-
-
-class Keys:
-    """Presses keys and counts them."""
-
-    def __init__(self, pilot: Pilot[None]) -> None:
-        self._pilot = pilot
-        self.count = 0
-
-    async def press(self, *keys: str) -> None:
-        self.count += len(keys)
-        await self._pilot.press(*keys)
-
-
 @pytest.fixture
-def faces(tmp_path: Path) -> Path:
+def faces(zoo: Path, tmp_path: Path) -> Path:
     """RFB-320 beside a folder of pictures."""
-    zoo = os.environ.get("RKNNTUI_ZOO", "")
-    model = Path(zoo) / "onnx" / "version-RFB-320_without_postprocessing.onnx"
-    if not model.is_file():
-        pytest.skip("the model zoo is not here")
+    model = zoo / "onnx" / "version-RFB-320_without_postprocessing.onnx"
     (tmp_path / "photos").mkdir()
     for at in range(4):
         picture = Image.effect_noise((320, 240), 40 + 20 * at).convert("RGB")
@@ -257,33 +238,7 @@ def faces(tmp_path: Path) -> Path:
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_a_from_a_file_to_w8a8_with_its_accuracy(own_home: Path, faces: Path) -> None:
-    """At most 25 keys; mean and std are those of the model's training."""
-    app = Workbench(str(faces), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        keys = Keys(pilot)
-        await until(
-            pilot, lambda: next_step(steps(app.session)).name == "dataset", "samples are next"
-        )
-        await keys.press("enter")  # before the recipe was checked
-        await until(pilot, lambda: "127, 128" in screen_text(app), "the form")
-        assert "photos" in screen_text(app), "samples beside the model"
-        await keys.press("enter")
-        await until(pilot, lambda: next_step(steps(app.session)).name == "build", "a build is next")
-        await keys.press("enter")
-        await until(pilot, lambda: app.session.summary is not None, "it is built")
-        await until(pilot, lambda: " dB" in screen_text(app), "the outputs")
-        assert app.session.recipe["mean_values"] == [[127.0, 127.0, 127.0]]
-        assert app.session.recipe["std_values"] == [[128.0, 128.0, 128.0]]
-        assert app.session.summary.quantized_dtype == "w8a8"
-        assert "boxes" in screen_text(app)
-        assert keys.count == 3
-
-
-@pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.usefixtures("warm")
-async def test_b_two_promotions_and_an_export(own_home: Path, faces: Path) -> None:
-    """At most 6 keys, from a build with its gains."""
+async def test_two_promotions_and_an_export_with_four_keys(own_home: Path, faces: Path) -> None:
     recipe = {"model": str(faces), "dataset": str(faces.parent / "photos"),
               "mean_values": [[127.0] * 3], "std_values": [[128.0] * 3],
               "target_platform": "rk3588"}  # fmt: skip
@@ -298,14 +253,12 @@ async def test_b_two_promotions_and_an_export(own_home: Path, faces: Path) -> No
         assert len({row.id for row in app.workspace.panel("time").items}) == len(
             app.workspace.panel("time").items
         ), "steps of a layer are one row"
-        keys = Keys(pilot)
-        await keys.press("space", "space", "x")
+        await pilot.press("space", "space", "x")
         await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")
-        await keys.press("enter")
+        await pilot.press("enter")
         written = faces.with_suffix(".rknn")
         await until(pilot, written.is_file, "the export")
         assert set(app.session.recipe["quantized_layers"]) == best, "these and no others"
-        assert keys.count == 4
 
 
 @pytest.mark.usefixtures("warm")
