@@ -17,6 +17,7 @@ from engine.wire.build import Analysis, Distance, LayerAccuracy
 from engine.wire.layers import QUALITY
 from engine.wire.model import LOAD, OPEN, LoadParams, Tensor
 from engine.wire.requests import ModelTarget
+from rknntui.screens.bench.tracks import Track
 from rknntui.screens.model.panes import DetailPane, SourceLoad, needed_option, tell_value
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
@@ -146,3 +147,17 @@ def test_the_load_looks_again_when_its_options_change() -> None:
     stub.session.model = replace(stub.session.model, findings=(needed,))
     assert needed_option(stub.session.model) == "input_size_list"
     assert "{model.findings}, Enter opens it" in load.why_not_load()
+
+
+def test_the_figures_of_a_soak_are_drawn_from_its_begin_on_in_any_width() -> None:
+    track = Track(str, whole=True)
+    for look in range(5000):  # of 40 minutes
+        track.add(float(look))
+    for room in (10, 117, 10_000):
+        drawn = track.means(room)
+        assert len(drawn) <= room
+        assert drawn[0] < 5000 / len(drawn), "its begin"
+        assert drawn[-1] > 4500 * (1 - 1 / len(drawn)), "and its end"
+        assert list(drawn) == sorted(drawn)
+    assert track.span == "0.0 to 4999.0"
+    assert Track(str).means(10) == ()
