@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import Finding, board_facts, comparison_facts, difference_facts, sanitize
+from engine import board_facts, comparison_facts, difference_facts, sanitize
 from engine.wire.board import About
 from engine.wire.board_tables import BOARDS, state_sign
 from engine.wire.devices import EXAMINED
@@ -72,15 +72,9 @@ def facts_lines(
         lines += [[(sanitize(device.id, width), "head")], [(f"{sign} {device.state}", style)]]
         lines[-1] += use if device.usable else []
         if device.state != "ready":
-            what = Finding(
-                "",
-                "error" if style == "bad" else "warning" if style == "warn" else "info",
-                "",
-                device.what,
-                device.cause,
-                device.remedy,
-            )
-            lines += finding_lines([what], width, "")
+            lines += told([device.what], width, "")
+            causes = {"Cause": device.cause, "Fix": device.remedy}
+            lines += told((f"{name}: {text}" for name, text in causes.items() if text), width)
         lines += told([f"! {text}" for text in device.warnings], width, "warn")
         if isinstance(answer, About):
             lines += about_lines(answer, model, width)
