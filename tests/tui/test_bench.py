@@ -466,7 +466,7 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
         assert watches.params[-1].seconds == 40.0
         tell(again, perf_look(5.0, 185.0))
         await until(pilot, lambda: "▶ 0:25 of 1:00" in screen_text(app), "where it was")
-        assert "▶ 0:25 of 1:00, = ends it, too" in screen_text(app), "before it is pressed"
+        assert "▶ 0:25 of 1:00, r or = ends it" in screen_text(app), "before it is pressed"
         await pilot.press("M")
         assert again.state == "done", "it ends in order"
         await until(pilot, lambda: watches.jobs[-1].method == "board.memory", "then it is asked")

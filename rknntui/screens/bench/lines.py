@@ -152,7 +152,9 @@ def head_facts(
     facts.append(Fact(sanitize(file, 60), (), 3))
     if run is not None and run.going:
         time = f"▶ {clock_text(run.at)} of {clock_text(run.whole)}"
-        facts.append(Fact(with_keys(f"{time}, {{bench.compare}} ends it, too"), (time,)))
+        facts.append(
+            Fact(with_keys(f"{time}, {{bench.run}} or {{bench.compare}} ends it"), (time,))
+        )
     elif run is not None and run.result is None:
         facts.append(Fact(run.settings.words, (), 3))
     return facts + ([Fact(watch, (), 2)] if watch else [])
