@@ -36,7 +36,7 @@ from rknntui.session.state import Session
 from rknntui.starting import Starting, unused_key
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
-from rknntui.widgets.divider import STEP, move_shown
+from rknntui.widgets.divider import move_shown
 from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar
 from rknntui.workspaces import FIRST, WORKSPACES, load
 
@@ -438,13 +438,9 @@ class Workbench(QuietCrashApp):
         elif self.focused is not None:
             self.screen.maximize(self.focused)
 
-    def action_less(self) -> None:
-        """Move the line between the panes to the left or up."""
-        move_shown(self, -STEP)
-
-    def action_more(self) -> None:
-        """Move it to the right or down."""
-        move_shown(self, STEP)
+    def action_move_line(self, by: int) -> None:
+        """Move the line between the panes to the left or up (less than 0), or right or down."""
+        move_shown(self, by)
 
     def action_cancel(self) -> None:
         """Ask whether the running job shall stop, or which one of several."""

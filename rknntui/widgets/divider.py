@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 
-STEP = 5
-"""Percent that a key moves it."""
 LEAST = 15
 """Percent that each pane keeps."""
 

@@ -171,13 +171,9 @@ class TableWorkspace(Workspace):
         except NoMatches:
             return ""
 
-    def action_next_view(self) -> None:
-        """Show the next view."""
-        self.bar.step(1)
-
-    def action_previous_view(self) -> None:
-        """Show the view before."""
-        self.bar.step(-1)
+    def action_step_view(self, by: int) -> None:
+        """Show the next view (1), or the one before (-1)."""
+        self.bar.step(by)
 
     @on(ViewBar.Changed)
     def _show_pane(self, event: ViewBar.Changed) -> None:
