@@ -26,12 +26,13 @@ from engine.base.events import Event, Finished, StageFinished
 from engine.wire.devices import PERF_LOOK, Listing
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
+from rknntui.colours import theme_files
 from rknntui.demo import demo_folder
 from rknntui.session.job_view_model import JobView
 from tests.tui.bench_answers import READY, Answers, Watches, answers, perf_look, watches
 from tests.tui.board_answers import ran
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import model_view
+from tests.tui.flow import model_view, shown
 
 __all__ = ["answers", "watches"]
 
@@ -124,11 +125,21 @@ async def holds(pilot: Pilot[None], name: str) -> None:
         await pilot.pause(1)
         path.write_text(seen(app), encoding="utf-8")
     expected = path.read_text(encoding="utf-8")
+    await _is(pilot, expected, "")
+    own = app.theme
+    for theme in (*(each for each in theme_files() if each != own), own):
+        assert app.theming.use(theme)
+        await _is(pilot, expected, theme)
+
+
+async def _is(pilot: Pilot[None], expected: str, theme: str) -> None:
+    """The screen becomes the expected one: no theme has other words or signs."""
+    app = shown(pilot)
     for _ in range(100):
         if seen(app) == expected:
             return
         await pilot.pause(0.05)
-    assert seen(app) == expected
+    assert seen(app) == expected, theme
 
 
 @at_sizes
