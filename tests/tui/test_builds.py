@@ -91,6 +91,13 @@ async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> Non
         assert "quantized_layers." not in said
         await pilot.press("escape")
         await until(pilot, lambda: f"layer, {layer} to float16" in screen_text(app), "its row")
+        await pilot.press("equals_sign", "v")  # another view is the end of the comparison
+        await until(pilot, lambda: workspace.view == "Variants", "the variants")
+        await pilot.press("V", "space")
+        await until(pilot, lambda: "● ✓" in screen_text(app), "the marked build")
+        await pilot.press("equals_sign")
+        await until(pilot, lambda: "this build is the marked one" in screen_text(app), "why not")
+        await pilot.press("space")
 
         # a note, the earlier build again, and back
         await pilot.press("e", *"best", "enter")
@@ -101,6 +108,11 @@ async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> Non
         await until(pilot, lambda: app.session.built == app.session.recipe, "its result")
         await pilot.press("u")
         assert app.session.recipe == changed
+        await pilot.press(keys_of("builds")[0], "home", "enter")  # its recipe is the present one
+        await until(pilot, lambda: app.session.built == app.session.recipe, "its result")
+        assert app.session.recipe == changed
+        await until(pilot, lambda: "is open with its recipe. " in screen_text(app), "it is told")
+        assert "goes back" not in screen_text(app).splitlines()[0]
 
 
 @pytest.mark.long

@@ -291,6 +291,8 @@ class Builds(TableWorkspace):
         row = self.row
         if row is None or row.state != "done":
             return "only a finished build can be compared."
+        if row.id == self._marked:
+            return "this build is the marked one: go to the one to compare it with."
         done = [one for one in self._times.rows if one.state == "done" and one.id != row.id]
         wanted = (self._marked, row.before.id if row.before is not None else "")
         found = [one for id_ in wanted for one in done if one.id == id_] or done
@@ -307,6 +309,8 @@ class Builds(TableWorkspace):
         table.declared, table.what, empty = TABLES[event.name]
         table.set_empty(with_keys(empty))
         table.set_filter("")
+        if event.name != "Builds":  # back there, the table has the keys
+            self._detail = ""
         self.query_one(FrontChart).display = event.name == "Front"
         self._fill()
         self._show_detail()
@@ -430,8 +434,11 @@ class Builds(TableWorkspace):
         from rknntui.session.open_flow import open_build
 
         await ask_trust(self.workbench, recipe_of(record))
+        before = self.session.recipe
         await open_build(self.session, self.bridge, record)
-        self.notify(with_keys("The build is open with its recipe. {app.undo} goes back."))
+        back = before.get("model") and before != self.session.recipe
+        undo = " {app.undo} goes back." if back else ""
+        self.notify(with_keys(f"The build is open with its recipe.{undo}"))
         self.post_message(GoTo("overview"))
 
     # -- the log -----------------------------------------------------------------------------------
