@@ -40,7 +40,9 @@ class Fact:
 
 
 def fit_facts(facts: tuple[Fact, ...], width: int) -> str:
-    """The facts in at most ``width`` cells; what does not fit at all is cut behind a word."""
+    """The facts in at most ``width`` cells; what does not fit at all is cut behind a
+    word, else in its middle: a long path is no reason to say nothing.
+    """
     forms = [[f.text, *f.shorter, *([""] if f.rank else [])] for f in facts]
 
     def line() -> str:
@@ -53,7 +55,8 @@ def fit_facts(facts: tuple[Fact, ...], width: int) -> str:
     if cell_len(text) <= width:
         return text
     first = wrap(text, width - 2)[0]
-    return f"{first} …" if text[len(first) :].startswith(" ") else shorten(text, width)
+    word = text[len(first) :].startswith(" ") and width - cell_len(first) < 20
+    return f"{first} …" if word else shorten(text, width)
 
 
 class FactsLine(Widget):

@@ -45,3 +45,16 @@ def test_a_word_longer_than_the_line_is_cut_in_its_middle() -> None:
     assert cell_len(shown) == 20
     assert shown.startswith("a_name")
     assert shown.endswith("line")
+
+
+def test_a_sentence_is_cut_behind_a_word_and_a_long_path_in_its_middle() -> None:
+    def cut(text: str) -> str:
+        return fit_facts((Fact(text),), 40)
+
+    assert (
+        cut("a sentence that is much longer than the line")
+        == "a sentence that is much longer than …"
+    )
+    shown = cut("line 3: /data/with/rather/long/names/none.jpg does not exist")
+    assert shown.startswith("line 3: /da")
+    assert shown.endswith(".jpg does not exist")

@@ -124,7 +124,7 @@ def promotion_line(
     if row.promote_ms is not None and whole:
         cost = CHANGE.text(row.promote_ms / whole)
     style, sign = ("accent", f"● {dtype if wide else ''}".strip()) if dtype else ("", "")
-    more = f"with {len(row.together)}" if wide and row.together else ""
+    more = f"and {len(row.together)} more" if wide and row.together else ""
     gain = gain_text(row.gain_db, unit=False)
     return [(row.id, style), (more, "dim"), (sign, style), (gain, ""), (cost, "")]
 

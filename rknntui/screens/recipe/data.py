@@ -35,6 +35,7 @@ from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, start_folder
 from rknntui.screens.dialogs.request import Form
+from rknntui.screens.recipe.words import problems_text
 from rknntui.session.state import DATASET_DEPENDS
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
@@ -125,7 +126,7 @@ class SampleList(RecordView):
 
         def checked(facts: DatasetFacts) -> None:
             place.session.set_dataset(facts)
-            found = f"{len(facts.problems)} problems" if facts.problems else "no problems"
+            found = problems_text(len(facts.problems))
             place.notify(f"Decoded {facts.files} files: {found}.", markup=False)
 
         params = CheckParams(recipe=dict(place.session.recipe), decode=True)

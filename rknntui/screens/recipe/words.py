@@ -69,9 +69,8 @@ def help_lines(
     usual = "Enter lists usual ones, " if option.name in NORMALISING else ""
     lines += wrapped(usual + with_keys(_HOW[option.kind]) + ", Delete: default", width, "dim")
     if elsewhere:
-        many = "problems" if elsewhere > 1 else "problem"
         there = f"{key_text('recipe.next-problem')} goes there"
-        lines += wrapped(f"✗ {elsewhere} more {many} elsewhere: {there}", width, "warn")
+        lines += wrapped(f"✗ {problems_text(elsewhere)} elsewhere: {there}", width, "warn")
     return [*lines, *_choice_lines(option, recipe, width)]
 
 
@@ -152,6 +151,11 @@ def diff_lines(session: Session, width: int) -> list[Line]:
 # The dataset in a line.
 
 
+def problems_text(many: int) -> str:
+    """``no problems``, ``1 problem``, ``2 problems``."""
+    return f"{many or 'no'} problem{'' if many == 1 else 's'}"
+
+
 def facts_text(path: str, facts: DatasetFacts | None) -> tuple[Fact, ...]:
     """One line: how much, which sizes, whether a build would stop, where."""
     if not path:
@@ -166,7 +170,7 @@ def facts_text(path: str, facts: DatasetFacts | None) -> tuple[Fact, ...]:
     return (
         Fact(f"{facts.samples} samples"),
         *(Fact(text, rank=1) for text in (*files, *sizes, *more)),
-        Fact(f"✗ {bad} problems" if bad else "✓ no problems"),
+        Fact(f"{'✗' if bad else '✓'} {problems_text(bad)}"),
         where,
     )
 
