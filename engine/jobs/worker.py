@@ -284,8 +284,8 @@ def _describe(error: Exception) -> Message:
 
 def _title(method: str, params: JsonObject) -> str:
     recipe = params.get("recipe") or {}
-    source = params.get("path") if method == "simulate" else None
-    source = source or (recipe.get("model") if isinstance(recipe, Mapping) else None)
+    model = recipe.get("model") if isinstance(recipe, Mapping) else None
+    source = model or params.get("path")  # beside a recipe the path is what is written
     return sanitize(f"{method} {Path(str(source)).name}" if source else method, 200)
 
 

@@ -11,7 +11,10 @@ _WORDS = {
     "codegen": "project",
     "compare.board": "comparison",
     "compile": "compilation",
+    "devices.examine": "examination",
     "devices.perf": "timing",
+    "encryption.decrypt": "decryption",
+    "encryption.encrypt": "encryption",
     "evaluate": "score",
     "hybrid.propose": "proposal",
     "hybrid.search": "search",
@@ -29,8 +32,8 @@ def job_word(method: str) -> str:
 
 def job_title(method: str, title: str) -> str:
     """What a job does and on what: records begin with the name of its method."""
-    if title.startswith(f"{method} "):
-        return f"{job_word(method)} {title.removeprefix(method).strip()}"
+    if title == method or title.startswith(f"{method} "):
+        return f"{job_word(method)} {title.removeprefix(method).strip()}".strip()
     return title
 
 

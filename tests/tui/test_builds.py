@@ -29,7 +29,7 @@ from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
 from rknntui.screens.builds.front import FrontChart
 from rknntui.screens.builds.workspace import Builds
-from rknntui.session.job_view_model import JobView
+from rknntui.session.job_view_model import JobView, job_title
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, settle, until
@@ -158,6 +158,11 @@ async def test_variants_are_built_and_applied(demo: Path, tmp_path: Path) -> Non
         table.select_record("title", "kl_divergence")
         await pilot.press("enter")
         assert app.session.recipe["quantized_algorithm"] == "kl_divergence"
+
+
+def test_a_job_is_named_in_words() -> None:
+    assert job_title("encryption.encrypt", "encryption.encrypt a.rknn") == "encryption a.rknn"
+    assert job_title("vendor.check", "vendor.check") == "vendor check"
 
 
 def test_rows_say_what_changed() -> None:

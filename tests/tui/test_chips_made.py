@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from engine import list_jobs
 from engine.base.errors import EngineError, ToolkitError
 from engine.base.findings import Finding
 from engine.wire.codegen import MODEL_TASKS
@@ -119,6 +120,7 @@ async def test_a_container_is_encrypted_with_a_key_that_is_typed_twice(
         assert not plain.exists()
         assert secret.read_bytes() != content
         assert b"secret" not in secret.read_bytes()
+        assert list_jobs()[0].title == "encryption.encrypt a.rknn"
         kept = [path for path in session_home.rglob("jobs/**/*") if path.is_file()]
         assert kept
         assert not any(b"secret" in path.read_bytes() for path in kept)
@@ -366,6 +368,27 @@ async def test_a_project_is_written_with_what_the_user_says_the_model_is(
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "a question")
         await pilot.press("n", "tab", "down", "enter")
         await until(pilot, lambda: "[bold]read me[/]" in screen_text(app), "the file")
+
+
+async def test_a_project_waits_for_the_model_that_is_still_being_compiled(
+    app: Workbench, answers: CompileAnswers
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_compile(pilot)
+        app.session.set_value("target_platform", "rk3588")
+        answers.open.clear()
+        await pilot.press("r", "enter")
+        await until(pilot, lambda: workspace.targets.compiling == ("rk3588",), "the compilation")
+        await to_view(pilot, workspace, "Code")
+        await until(pilot, lambda: "▶ being compiled" in screen_text(app), "what is to come")
+        await pilot.press("r")
+        await until(pilot, lambda: "still being compiled" in screen_text(app), "why not now")
+        assert not any(name == "codegen" for name, _ in answers.asked)
+        answers.open.set()
+        await until(pilot, lambda: "/tmp/digits-rk3588.rknn" in screen_text(app), "the model")
+        await pilot.press("r")
+        await until(pilot, lambda: answers.asked[-1][0] == "codegen", "the project")
+        assert answers.asked[-1][1].model == "/tmp/digits-rk3588.rknn"
 
 
 @pytest.mark.long

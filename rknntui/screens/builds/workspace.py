@@ -208,7 +208,7 @@ class Builds(TableWorkspace):
                 id=one.id,
                 mark="",
                 method=job_word(one.method),
-                title=one.title.removeprefix(f"{one.method} "),
+                title=one.title.removeprefix(one.method).strip(),
                 state="waiting" if one.id in self._waiting else one.state,
             )
             for one in self._records

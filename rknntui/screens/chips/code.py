@@ -134,6 +134,8 @@ class CodePane(Vertical):
         records = []
         for name, (title, unset, means) in _SETTINGS.items():
             value = getattr(asked, name) or ""
+            if name == "model" and self.waits(chips):
+                value = "▶ being compiled"
             text = ", ".join(map(str, value)) if isinstance(value, tuple) else value
             about = _MEANINGS.get(text, "") if text else with_keys(means)
             records.append({"key": name, "title": title, "value": text or unset, "about": about})
@@ -142,6 +144,11 @@ class CodePane(Vertical):
         text = "No project is written yet: {chips.run} writes it, {chips.edit} changes it first."
         self.files.set_empty(with_keys(text))
         self.files.set_records([{"file": name} for name in files], keep="file")
+
+    def waits(self, chips: Chips) -> bool:
+        """Whether the model that the project is to have is still being compiled."""
+        chip, compiling = self.project.chip or chips.session.chip, chips.targets.compiling
+        return not self.project.model and bool(chip in compiling if chip else compiling)
 
     def notes(self, _: Chips, width: int) -> list[Line]:
         """Where the project is, what a user should know, and what a setting means."""

@@ -81,11 +81,16 @@ class Targets:
     def states(self) -> dict[str, str]:
         """Chip -> what became of it, or what a running compilation does for it."""
         states = {name: _ended(row) for name, row in self._session.compilations.items()}
-        job = self.job
-        asked = job.params.get("chips") if job is not None and job.running else ()
-        if job is not None and isinstance(asked, list | tuple):
-            states |= chip_states(job, map(str, asked))
+        if self.job is not None and self.compiling:
+            states |= chip_states(self.job, self.compiling)
         return states
+
+    @property
+    def compiling(self) -> tuple[str, ...]:
+        """The chips of the open model that are being compiled for."""
+        job = self.job
+        chips = job.params.get("chips") if job is not None and job.running else ()
+        return tuple(map(str, chips)) if isinstance(chips, list | tuple) else ()
 
 
 def _ended(compiled: Compiled) -> str:

@@ -185,9 +185,9 @@ def facts_lines(facts: ChipFacts, width: int) -> list[Line]:
 def compile_lines(chips: Chips, name: str, width: int) -> list[Line]:
     """What was compiled for a chip, why nothing, or what it needs to be."""
     targets, toolkits = chips.targets, chips.toolkits
-    job, made = targets.job, chips.session.compilations.get(name)
-    if job is not None and job.running:
+    if targets.compiling:
         return []
+    job, made = targets.job, chips.session.compilations.get(name)
     if toolkits.error is not None:
         return error_lines(toolkits.error, width)
     lines = failed_lines(job, width)
@@ -292,6 +292,8 @@ def _no_run(chips: Chips) -> str:
     if session.model is None:
         return _NO_MODEL
     if view == "Code":
+        if chips.views.code.waits(chips):
+            return "the model is still being compiled, and the project is to have it."
         known = bool(chip_of(project_request(chips.views.code.project, chips), session))
         return "" if known else "no chip is chosen ({chips.edit} chooses one)."
     if session.container is not None:
