@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine import EngineError
+from engine import EngineError, sanitize
 from engine.wire.names import VENDOR_KINDS
 from rknntui.session.state import DATASET_DEPENDS
 
@@ -88,6 +88,8 @@ class Background:
             if recipe.get("dataset"):
                 of = tuple(str(recipe.get(name)) for name in sorted(DATASET_DEPENDS))
                 yield "dataset", of, lambda: self._dataset(recipe)
+        if (compiled := session.compiled_only) is not None and not session.running:
+            yield "build", compiled, lambda: self._build(compiled)
         if model.loaded is False or not self.enabled:
             return
         yield "estimate", recipe, self._estimate
@@ -107,6 +109,13 @@ class Background:
         records = await asyncio.to_thread(list_jobs, HISTORY)
         model = self._session.recipe.get("model")
         self._session.builds = tuple(r for r in build_rows(records, model) if r.state == "done")
+
+    async def _build(self, recipe: Values) -> None:
+        """What a compilation has built is taken from the cache."""
+        from engine.wire.build import BUILD, BuildParams
+
+        name = sanitize(self._session.stem, 80)
+        await self._bridge.submit(BUILD, BuildParams(recipe=recipe), f"build {name}", quiet=True)
 
     async def _validate(self, recipe: Values) -> None:
         from engine.wire.requests import VALIDATE, OfRecipe

@@ -465,6 +465,13 @@ class Session:
         job, result = self.last.get(task.name, (None, None))
         return (job, result) if job is not None and isinstance(result, task.result) else None
 
+    @property
+    def compiled_only(self) -> Values | None:
+        """The open recipe where it was compiled in this run, and its build is not known yet."""
+        job, _ = self.last.get("compile", (None, None))
+        lacks = job is not None and job.id in self.jobs and job.recipe == self.recipe != self.built
+        return dict(self.recipe) if lacks else None
+
     def is_ours(self, job: JobView) -> bool:
         """Whether a job is about the open model."""
         return job.recipe is not None and job.recipe.get("model") == self.recipe.get("model")

@@ -139,10 +139,10 @@ class CompileAnswers:
             return answer
 
         async def submitted(
-            bridge: Bridge, method: Any, params: Any, title: str, *, quiet: bool = False
+            bridge: Bridge, method: Any, params: Any, title: str, **how: bool
         ) -> JobView:
             if method.name not in ("compile", "codegen") and not method.name.startswith("vendor."):
-                return await submit(bridge, method, params, title, quiet=quiet)
+                return await submit(bridge, method, params, title, **how)
             self.asked.append((method.name, params))
             view = JobView(
                 f"made-up-{next(self._number)}",

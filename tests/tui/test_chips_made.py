@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
-from engine import list_jobs
 from engine.base.errors import EngineError, ToolkitError
 from engine.base.findings import Finding
 from engine.wire.codegen import MODEL_TASKS
@@ -120,10 +120,11 @@ async def test_a_container_is_encrypted_with_a_key_that_is_typed_twice(
         assert not plain.exists()
         assert secret.read_bytes() != content
         assert b"secret" not in secret.read_bytes()
-        assert list_jobs()[0].title == "encryption.encrypt a.rknn"
         kept = [path for path in session_home.rglob("jobs/**/*") if path.is_file()]
         assert kept
         assert not any(b"secret" in path.read_bytes() for path in kept)
+        jobs = [json.loads(path.read_bytes()) for path in kept if path.name == "job.json"]
+        assert "encryption.encrypt a.rknn" in [job["title"] for job in jobs]
 
 
 @pytest.mark.long
@@ -196,6 +197,7 @@ async def test_what_is_compiled_for_the_target_is_what_boards_run_and_its_layers
         rows = app.session.layers.of("compiled")
         assert [row.id for row in rows][: len(LAYERS)] == list(LAYERS)
         assert answers.asked[-1][1].chips == ("rk3588",)
+        await until(pilot, lambda: app.session.built == app.session.recipe, "the build of it")
         app.session.set_value("target_platform", "rk3566")
         assert app.session.compiled is None
         assert not app.session.layers.of("compiled")

@@ -8,6 +8,7 @@ import pytest
 
 from rknntui.app import Workbench
 from rknntui.screens.chips.workspace import Chips
+from rknntui.session.state import Session
 from tests.tui.compile_answers import CompileAnswers
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CostAnswers
@@ -56,6 +57,7 @@ async def test_what_is_made(
 ) -> None:
     monkeypatch.chdir(PLACE)
     monkeypatch.setattr(Workbench, "notify", lambda *_args, **_more: None)  # they come and go
+    monkeypatch.setattr(Session, "compiled_only", None)  # its build would end at any time
     CostAnswers(monkeypatch)
     answers = CompileAnswers(monkeypatch)
     app = Workbench(str(recipe), state_kept=False)
