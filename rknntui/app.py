@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from textual import events, on
 from textual.containers import Container
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.message import Message
     from textual.notifications import SeverityLevel
-    from textual.screen import Screen
     from textual.worker import WorkType
 
     from engine.wire.method import Task
@@ -105,7 +103,6 @@ class Workbench(QuietCrashApp):
         self._times = StageTimes(state_folder() / "stage_times.json" if state_kept else None)
         self._guard = Guard(self.leave, self._last_words, lambda: self.announcer.restore)
         self._switching = asyncio.Lock()
-        self._typed: WeakKeyDictionary[events.Key, Screen[Any]] = WeakKeyDictionary()
         self.leaving = False
         self.session = Session(
             self.publish, Drafts(state_folder() / "drafts" if state_kept else None, self._tell_file)
@@ -220,14 +217,9 @@ class Workbench(QuietCrashApp):
         return None if own is not None and self.disabled_reason(own) else True
 
     def on_key(self, event: events.Key) -> None:
-        """A key that cannot act says why in one line, and which key would make it possible.
-
-        One that was typed before a dialog was there, which a key before it opens, is the dialog's.
-        """
-        meant = self._typed.pop(event, None)
-        if meant is not None and meant is not self.screen and not self.leaving:
+        """A key that cannot act says why in one line, and which key would make it possible."""
+        if self.typed_ahead(event):
             event.prevent_default()
-            self.post_message(event.copy())
         elif len(self.screen_stack) == 1 and not self.leaving:
             active = self.screen.active_bindings.get(event.key)
             if why := unused_key(self, event.key, active):
@@ -329,8 +321,6 @@ class Workbench(QuietCrashApp):
 
     async def on_event(self, event: events.Event) -> None:
         """Take what is typed and clicked, until the workbench leaves."""
-        if isinstance(event, events.Key) and not event.is_forwarded and self.screen_stack:
-            self._typed[event] = self.screen
         if not (self.leaving and isinstance(event, events.InputEvent)):
             await super().on_event(event)
 

@@ -5,8 +5,10 @@ Its version is pinned exactly.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from textual import events
 from textual._compositor import CompositorUpdate
 from textual.app import App
 from textual.screen import Screen
@@ -17,15 +19,18 @@ from rknntui.sent import Sent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from textual import events
     from textual.binding import Binding
     from textual.filter import LineFilter
+    from textual.message_pump import MessagePump
+    from textual.widget import Widget
 
 
 class QuietCrashApp(App[None]):
     """Keeps the exception that ended it instead of printing a traceback on the terminal.
 
-    Sends to the terminal only the cells that it does not show already.
+    Sends to the terminal only the cells that it does not show already. A key is sent to where the
+    focus is once the key before it is done: Textual runs the bindings of a widget in the workbench,
+    behind the letters that were typed after them.
     """
 
     crash: BaseException | None = None
@@ -34,6 +39,8 @@ class QuietCrashApp(App[None]):
         super().__init__()
         self.sent = Sent()
         self._palette = XtermPalette()
+        self._typed: deque[events.Event] = deque()
+        self._sent: tuple[Screen[Any], Widget] | None = None
 
     @property
     def colours(self) -> str:
@@ -58,6 +65,52 @@ class QuietCrashApp(App[None]):
         self.sent.forget()
         if event.size == self.size:  # else it is laid out, and all of it painted, in the new size
             self.screen.refresh()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take a key or a paste once what was typed before it is done."""
+        typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
+        if not (typed and self.screen_stack):
+            await super().on_event(event)
+            return
+        self._typed.append(event)
+        if self._sent is None:
+            await self._take_typed()
+
+    async def _take_typed(self) -> None:
+        while self._typed and self._sent is None:
+            event, target = self._typed.popleft(), self.focused or self.screen
+            self._sent = self.screen, target
+            await super().on_event(event)
+            if event.is_forwarded:
+                self._go_behind(target, again=True)
+            else:
+                self._sent = None
+
+    def _go_behind(self, node: MessagePump, *, again: bool) -> None:
+        """Go up behind what was sent to a node; ``again`` behind the messages that this led to."""
+        if not node.call_later(self._done_in, node, again) and node is not self:
+            self.call_later(self._done_in, self, again)
+
+    async def _done_in(self, node: MessagePump, again: bool) -> None:
+        if node is not self:
+            self._go_behind(node._parent or self, again=again)
+        elif again and self._typed and self._sent is not None:
+            self._go_behind(self._sent[1], again=False)
+        else:
+            self._sent = None
+            await self._take_typed()
+
+    def typed_ahead(self, key: events.Key) -> bool:
+        """Whether a key that nothing took was typed before the dialog was there that a key before
+        it opens; it is taken once more then.
+        """
+        if self._sent is None:
+            return False
+        screen, target = self._sent
+        again = self.screen is not screen or (target is screen and self.focused is not None)
+        if again:
+            self._typed.appendleft(key.copy())
+        return again
 
     def _display(self, screen: Screen, renderable: Any) -> None:
         writes = self._running and not self._closed and not self._batch_count

@@ -64,6 +64,12 @@ async def test_what_is_typed_behind_a_key_that_opens_a_dialog_is_the_dialogs() -
         await until(pilot, lambda: isinstance(app.screen, PathPicker), "it asks")
         await until(pilot, lambda: app.screen.query_one(Input).value.endswith("x7y"), "the text")
         assert app.current == "overview", "7 is a letter of it"
+        for key in ("ctrl+u", "a", "b", "backspace", "c", "left", "backspace", "d"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: app.screen.query_one(Input).value == "dc", "in that order")
+        for key in ("escape", "3"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: app.current == "layers", "3 is the workspace's")
 
 
 def guide_step(name: str, title: str) -> Step:
