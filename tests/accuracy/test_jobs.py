@@ -1,4 +1,4 @@
-"""The jobs ``evaluate`` and ``score``, and the verbs over them."""
+"""The job ``evaluate``, and the verb over it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.base.events import CallbackReporter, Event, NullReporter
 from engine.base.trust import trust_file, trusting
 from engine.graph.execute import Session, open_model
 from engine.quantize import lower_for_vendor
-from engine.services.scoring import evaluate, score
+from engine.services.scoring import evaluate
 from engine.services.state import get_pipeline, recipe_of
 from rknntui.cli.root import cli
 from rknntui.demo import demo_folder, demo_recipe, demo_test_samples
@@ -50,14 +50,6 @@ def test_top_1_of_the_demo_against_sums_of_our_own() -> None:
             for one in pixels
         ]
         assert one_of(data, side) == pytest.approx(float((np.array(answers) == labels).mean()))
-    assert score(
-        {"recipe": demo_recipe(), "samples": str(demo_test_samples())}, NullReporter()
-    ) == {
-        "samples": 500,
-        "float_top1": one["float"],
-        "simulated_top1": one["simulated"],
-        "agreement": data["agreement"],
-    }
 
 
 def test_both_arithmetics_are_scored_where_that_is_asked_for() -> None:

@@ -63,7 +63,7 @@ def test_state_and_cache_are_private_whatever_the_umask(
     log_crash(ValueError("x"))
     from rknntui.session import kept
 
-    kept.save_state({"theme": "dark"})
+    kept.save_state(kept.State(theme="dark"), pytest.fail)
     StageCache().put("load", "k", {"a": b"b"})
     assert (state_folder() / "confirmed-code.json").exists()
     assert (state_folder() / "interface.json").exists()

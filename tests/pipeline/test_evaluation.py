@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from engine import answer_text
 from engine.accuracy.evaluate import evaluate
 from engine.base.errors import SimulationError
 from engine.base.events import NullReporter
@@ -19,7 +20,6 @@ from engine.quantize import Observations, Quantized, QuantizeSettings, calibrate
 from engine.report import summary_text
 from engine.wire.build import Analysis
 from engine.wire.codec import typed
-from rknntui.cli.commands.judge import _ranking_lines
 from tests.accuracy.build import built
 from tests.accuracy.build import feeds as inputs
 from tests.quantize.models import Net, small_cnn
@@ -153,7 +153,7 @@ def test_rows_of_nan_are_printed_and_not_called_equal() -> None:
     layer |= {"inner": False, "aliases": [], "sources": ["y"], "output_impact": None}
     rows = [{**layer, "cumulative": nothing, "isolated": nothing}]
     found = {"samples": 1, "over": "1 of 3 calibration samples", "layers": rows, "files": []}
-    text = "\n".join(_ranking_lines(typed(Analysis, found), "1 layer"))
+    text = answer_text(typed(Analysis, found))
     assert text.count("nan") == 6
     assert "equal" not in text
 
