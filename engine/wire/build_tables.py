@@ -270,7 +270,7 @@ OUTPUTS = Table("outputs", "An output of a run; figures are of its finite values
            from_width=1),
     LEAST.but(from_width=72),
     MOST,
-    MEAN.but(from_width=56),
+    MEAN.but(from_width=68),
     Column("not_finite", "NaN, inf", COUNT, "Values that are NaN or infinite.",
            known("not_finite"), width=8, style=lambda _: "bad", from_width=1),
     Column("largest", "most off", FIGURE, "Its greatest difference from the float graph's.",
