@@ -36,7 +36,12 @@ ALLOWED: dict[str, str] = {
     "VendorPort Port": "as the file has it, and as the wire shows it: cleaned",
     "SourceSummary Preflight": "a source model before a load, and what the wire tells of it",
     "Timings MeasuredPoint": "of runs that there are; on the wire of a point that may have failed",
-    "JobRecord JobView": "a job on disk, and what a screen keeps of one while it runs",
+    "Timings Channel": "of runs, and of a channel's pixels: minimum, mean and their like in common",
+    "Effect CurvePoint RoundingSensitivity": (
+        "simulated over so many samples, each: outputs and times of a choice, of a step of a search, "
+        "and of other roundings"
+    ),
+    "JobRecord JobProgress": "a job on disk, and what its events told while it runs",
     "RKNNLite RKNN": "the vendor's two classes, whose attributes are theirs",
     "Plan ToolkitInstallParams": "what was asked, and what is done after it was resolved",
     "QuantizedGraph Quantized": "of a stage's result on disk, and of the quantizer",
