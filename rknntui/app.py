@@ -356,8 +356,10 @@ class Workbench(QuietCrashApp):
         """Show the keys of the focused widget, the workspace and the workbench."""
         from rknntui.screens.dialogs.help import HelpDialog
 
-        about = "" if self.workspace is None else self.workspace.HELP
-        self.push_screen(HelpDialog(self, self.session, self.current, about))
+        about, view = (
+            ("", "") if self.workspace is None else (self.workspace.HELP, self.workspace.view)
+        )
+        self.push_screen(HelpDialog(self, self.session, self.current, about, view))
 
     def action_jump(self) -> None:
         """Put a letter on every pane."""

@@ -48,8 +48,8 @@ def _c1(probe: Probe) -> StepResult:
             "Not run: no board was named.",
             (StepFinding("board", "not named"),),
             "told",
-            "Name one: `rknntui accuracy MODEL --guide --device DEVICE`, or use one in "
-            "the workspace Devices. " + _PROGRAM,
+            "Name one: `rknntui accuracy MODEL --guide --device DEVICE`, or choose one "
+            "as the target's board in the workbench. " + _PROGRAM,
         )
 
     require_comparable(probe.pipeline)

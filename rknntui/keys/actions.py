@@ -55,6 +55,10 @@ class Action:
         """What it acts on: the part of the id before the dot; of a workspace's action its id."""
         return self.id.partition(".")[0]
 
+    def works_in(self, view: str) -> bool:
+        """Whether its key works in a view of its workspace; empty for one that has no views."""
+        return not self.views or view in ("", *self.views)
+
     @property
     def method(self) -> str:
         """The method is ``action_`` and this."""

@@ -153,12 +153,22 @@ async def test_help_names_the_keys_of_the_focus() -> None:
         await pilot.press("escape", keys_of("builds")[0], "f1")
         await settle(pilot)
         assert "Help: Builds" in screen_text(app)
+        rows = []
+        for keys in (keys_of("layers")[0],), ("V",):  # columns Quality, and the guide
+            await pilot.press("escape", *keys, "question_mark")
+            await settle(pilot)
+            rows.append(app.screen.query_one("TextRows").text())
+        assert "Measure" in rows[0]
+        assert "Compare the layers with the float graph" in rows[0]
+        assert "step of the guide" not in rows[0]
+        assert "Run the next step of the guide." in rows[1]
+        assert "Compare the layers" not in rows[1]
 
 
 def test_help_names_a_next_step_whose_action_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     step = Step("possible", "", "", "overview.compile", "compile for rk3588", name="compile")
     monkeypatch.setattr("rknntui.screens.dialogs.help.next_step", lambda known: step)
-    said = first_lines(Session(lambda message: None), "chips")[-1]
+    said = first_lines(Session(lambda message: None), "chips", "Chips")[-1]
     assert said == "Next: compile for rk3588 (0, Enter)."
 
 

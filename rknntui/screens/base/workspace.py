@@ -137,7 +137,7 @@ class Workspace(InShell, Container):
         known = REGISTRY.called(self.NAME, action)
         if known is None:
             return True
-        if known.views and self.is_attached and self.view not in known.views:
+        if self.is_attached and not known.works_in(self.view):
             return False
         return None if self.disabled_reason(action) else True
 
@@ -153,7 +153,7 @@ class Workspace(InShell, Container):
     def other_view(self, method: str) -> str:
         """Why an action of another view cannot run now; empty where it is of the one shown."""
         own = REGISTRY.called(self.NAME, method)
-        if own is None or not own.views or self.view in ("", *own.views):
+        if own is None or own.works_in(self.view):
             return ""
         return f"it is of the view {own.views[0]} ({{{self.NAME}.next-view}} switches)."
 

@@ -1,1 +1,1 @@
-"""The workspace Devices."""
+"""The workspace Bench: boards, and the model on them."""

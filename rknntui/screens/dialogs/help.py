@@ -51,15 +51,16 @@ class HelpDialog(TextDialog):
         session: has the next step.
         name: of the workspace.
         about: more of it; ``{model.search}`` stands for an action's key.
+        view: of the workspace, that is shown: keys of others are left out.
     """
 
     BINDINGS = [Binding("slash", "search", "Search", show=False)]
     KEYS_TEXT = "/ search · y copy · Esc close"
 
-    def __init__(self, app: App[None], session: Session, name: str, about: str) -> None:
+    def __init__(self, app: App[None], session: Session, name: str, about: str, view: str) -> None:
         self._words: list[str] = []
-        title, first = WORKSPACES[name].title, first_lines(session, name)
-        groups = _groups(app, bindings_in_reach(app.screen))
+        title, first = WORKSPACES[name].title, first_lines(session, name, view)
+        groups = _groups(app, bindings_in_reach(app.screen), view)
         super().__init__(
             f"Help: {title}", lambda width: _lines(first, about, groups, self._words, width)
         )
@@ -87,7 +88,7 @@ class HelpDialog(TextDialog):
 
 
 def _groups(
-    app: App[None], reach: Sequence[tuple[str, list[Binding]]]
+    app: App[None], reach: Sequence[tuple[str, list[Binding]]], view: str
 ) -> dict[str, dict[str, str]]:
     """Heading -> keys -> what they do; keys of the screen and of the workbench are one group."""
     groups: dict[str, dict[str, str]] = {}
@@ -97,7 +98,8 @@ def _groups(
         keys: dict[str, list[str]] = {}
         for binding in bindings:
             text = _MOVES.get(binding.action) or binding.tooltip or binding.description
-            if text and not binding.system and binding.action not in _SILENT:
+            here = binding.id not in REGISTRY or REGISTRY[str(binding.id)].works_in(view)
+            if text and here and not binding.system and binding.action not in _SILENT:
                 keys.setdefault(text, []).append(app.get_key_display(binding))
         rows = {" ".join(shown): text for text, shown in keys.items()}
         if everywhere:  # the workbench's own first, then Textual's
@@ -107,10 +109,10 @@ def _groups(
     return groups
 
 
-def first_lines(session: Session, name: str) -> list[str]:
+def first_lines(session: Session, name: str, view: str) -> list[str]:
     """What a workspace is for, its main keys, and the next step; each in a line."""
     main = [action for key in "rexa" for action in REGISTRY.of(name)
-            if key in REGISTRY.keys_of(action.id)]  # fmt: skip
+            if action.works_in(view) and key in REGISTRY.keys_of(action.id)]  # fmt: skip
     keys = " · ".join(f"{key_text(action.id)} {action.label}" for action in main)
     step = next_step(steps(session))
     to_do = f"{step.name}: {step.does or step.text}"

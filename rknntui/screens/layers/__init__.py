@@ -1,1 +1,1 @@
-"""The workspace Hybrid."""
+"""The workspace Layers."""

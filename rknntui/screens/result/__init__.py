@@ -1,1 +1,1 @@
-"""The workspace Run."""
+"""The workspace Result."""
