@@ -163,7 +163,11 @@ class LayerEdits:
 
 
 async def read_table(bridge: Bridge, session: Session) -> None:
-    """Ask what the layers of the last build are and may become, and let the session know."""
+    """Ask what the layers of the last build are and may become, and let the session know.
+
+    Nobody waits for it: why it fails is told where the layers would be.
+    """
+    from engine import EngineError
     from engine.wire.hybrid import TABLE
     from engine.wire.layers import layer_rows
     from engine.wire.requests import ModelTarget
@@ -171,7 +175,13 @@ async def read_table(bridge: Bridge, session: Session) -> None:
     built, summary = session.built, session.summary
     if built is None or summary is None or not summary.quantized or session.container is not None:
         return
-    answer = await bridge.call(TABLE, ModelTarget(recipe=built))
+    try:
+        answer = await bridge.call(TABLE, ModelTarget(recipe=built))
+    except EngineError as error:
+        session.known("layers", f"{error.what} {error.remedy}".strip())
+        session.layers.fill("choice", ())
+        return
     if session.built == built:
+        session.known("layers")
         session.layers.table = answer
         session.layers.fill("choice", layer_rows(answer))

@@ -29,6 +29,7 @@ from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
 from rknntui.screens.builds.front import FrontChart
 from rknntui.screens.builds.workspace import Builds
+from rknntui.screens.layers.workspace import Layers
 from rknntui.session.job_view_model import JobView, job_title
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
@@ -113,6 +114,26 @@ async def test_what_changed_between_two_builds_takes_two_keys(demo: Path) -> Non
         assert app.session.recipe == changed
         await until(pilot, lambda: "is open with its recipe. " in screen_text(app), "it is told")
         assert "goes back" not in screen_text(app).splitlines()[0]
+
+
+@pytest.mark.long
+async def test_a_sample_that_went_after_the_build_opens_no_dialog(
+    tmp_path: Path, demo: Path
+) -> None:
+    recipe = write_recipe(tmp_path, demo, 3)
+    last = tmp_path / "last.png"
+    last.write_bytes((demo / "calibration" / "000.png").read_bytes())
+    with (tmp_path / "dataset.txt").open("a", encoding="utf-8") as stream:
+        stream.write("last.png\n")
+    async with opened(recipe, Layers) as (app, pilot, _):
+        await pilot.press("b")
+        await until(pilot, lambda: app.session.layers.table is not None, "its layers")
+    last.unlink()
+    async with opened(recipe, Layers) as (app, pilot, workspace):
+        await until(pilot, lambda: "no quality yet: ✗" in screen_text(app), "why there is no table")
+        assert "last.png" in app.session.asked["layers"]
+        assert len(app.screen_stack) == 1
+        assert "last.png" in workspace.unavailable_reason("lift")
 
 
 @pytest.mark.long

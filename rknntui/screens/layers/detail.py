@@ -85,7 +85,9 @@ def _known(row: LayerFigures, record: Mapping[str, Any]) -> Iterator[str]:
     """What is known of it beside its columns, with what the recipe asks for."""
     if row.proposed is not None and row.proposed.together:
         others = name_text(", ".join(row.proposed.together))
-        yield f"{key_text('layers.lift')} promotes it with {others}: alone it gains less"
+        promoted = str(record.get("wanted")).startswith("●")
+        does = "takes it back" if promoted else "promotes it"
+        yield f"{key_text('layers.lift')} {does} with {others}: alone it gains less"
     built = record.get("built_range")
     if built is not None and None not in built:
         yield f"● range requested; the build has {span_text(*built)}"

@@ -204,6 +204,8 @@ def no_layers(session: Session) -> str:
         return "A container is built already; open its model to change its layers."
     if session.summary is not None and not session.summary.quantized:
         return "The build is not quantized: every layer is float already."
+    if why := session.asked.get("layers"):
+        return f"✗ {sanitize(why, 300)}"
     if session.summary is not None:
         return "Reading the layers of the build …"
     if session.building:

@@ -10,6 +10,7 @@ from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
+from engine import sanitize
 from engine.wire.build import ACCURACY, AccuracyParams
 from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
 from engine.wire.guide import GUIDE, Answer, GuideParams
@@ -257,7 +258,8 @@ class Layers(Promoting):
         if method in _OF_MODEL and not session.recipe.get("model"):
             return "no model is open ({app.open} opens one)."
         if method in _OF_BUILD and session.layers.table is None:
-            return "there is no build whose layers are known ({app.build} builds)."
+            why = self.session.asked.get("layers", "there is no build whose layers are known.")
+            return f"{sanitize(why, 300)} ({{app.build}} builds)"
         if method in _AT_LAYER and not self.table.total:
             return "no layers are known ({app.build} builds)."
         running = session.running
