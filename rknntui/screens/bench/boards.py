@@ -124,7 +124,10 @@ def _addressed(params: AddBoardParams) -> AddBoardParams:
 
 # Why a key cannot act now.
 
-_ON_BOARD = ("use", "run", "mark", "watch", "record", "examine", "compare", "memory")
+_ON_BOARD = (
+    *("use", "run", "mark", "watch", "record", "examine", "compare", "memory"),
+    *("next_view", "previous_view"),
+)
 
 
 def reason(bench: Bench, method: str) -> str:
