@@ -278,7 +278,7 @@ async def test_another_size_is_laid_out_once_and_never_blank_between() -> None:
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        body = app.screen.query_one("#body")
+        body, focused = app.screen.query_one("#body"), app.focused
         laid_out: list[tuple[int, bool]] = []
 
         def look(screen: Screen[None]) -> None:
@@ -291,6 +291,8 @@ async def test_another_size_is_laid_out_once_and_never_blank_between() -> None:
         await settle(pilot)
         assert laid_out[0] == (20, False)
         assert {shown for width, shown in laid_out if width == SIZE[0]} == {True}, laid_out
+        assert focused is not None, "the keys of the view work"
+        assert app.focused is focused, "and again"
 
 
 @pytest.mark.usefixtures("no_engine")

@@ -20,6 +20,7 @@ from rknntui.shell import InShell
 from rknntui.workspaces import CLASSES
 
 if TYPE_CHECKING:
+    from textual.events import DescendantFocus
     from textual.worker import WorkType
 
     from engine import EngineError, Finding
@@ -172,11 +173,17 @@ class Workspace(InShell, Container):
         self.focus_inside()
 
     def hide(self) -> None:
-        """Keep the focus for the next visit and disappear."""
-        focused = self.screen.focused
-        if focused is not None and self in focused.ancestors_with_self:
-            self._last_focus = focused
+        """Disappear."""
         self.display = False
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Keep the focus for the next visit."""
+        self._last_focus = event.widget
+
+    def on_show(self) -> None:
+        """Give the focus back that a terminal too small for anything took."""
+        if self.shown and self.screen.focused in (None, self):
+            self.focus_inside()
 
     def focus_inside(self) -> None:
         """Focus the widget that had it, the first one or the workspace, so that its keys work."""
