@@ -40,7 +40,8 @@ class QuietCrashApp(App[None]):
         self.sent = Sent()
         self._palette = XtermPalette()
         self._typed: deque[events.Event] = deque()
-        self._sent: tuple[Screen[Any], Widget] | None = None
+        self._sent: tuple[events.Event, Screen[Any], Widget] | None = None
+        self._following = False
 
     @property
     def colours(self) -> str:
@@ -68,23 +69,31 @@ class QuietCrashApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         """Take a key or a paste once what was typed before it is done."""
-        typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
-        if not (typed and self.screen_stack):
+        typed = isinstance(event, events.Key | events.Paste) and bool(self.screen_stack)
+        if typed and not event.is_forwarded:
+            self._typed.append(event)
+        else:
             await super().on_event(event)
-            return
-        self._typed.append(event)
+            if self._sent is None or event is not self._sent[0]:
+                return
+            if not self._typed:  # it came back, and its bindings were run
+                self._sent = None
         if self._sent is None:
             await self._take_typed()
+        elif not self._following:
+            self._following = True
+            self._go_behind(self._sent[2], again=True)
 
     async def _take_typed(self) -> None:
         while self._typed and self._sent is None:
             event, target = self._typed.popleft(), self.focused or self.screen
-            self._sent = self.screen, target
+            self._sent = event, self.screen, target
             await super().on_event(event)
-            if event.is_forwarded:
-                self._go_behind(target, again=True)
-            else:
+            if not event.is_forwarded:
                 self._sent = None
+        if self._typed and self._sent is not None:
+            self._following = True
+            self._go_behind(self._sent[2], again=True)
 
     def _go_behind(self, node: MessagePump, *, again: bool) -> None:
         """Go up behind what was sent to a node; ``again`` behind the messages that this led to."""
@@ -94,10 +103,10 @@ class QuietCrashApp(App[None]):
     async def _done_in(self, node: MessagePump, again: bool) -> None:
         if node is not self:
             self._go_behind(node._parent or self, again=again)
-        elif again and self._typed and self._sent is not None:
-            self._go_behind(self._sent[1], again=False)
+        elif again and self._sent is not None:
+            self._go_behind(self._sent[2], again=False)
         else:
-            self._sent = None
+            self._sent, self._following = None, False
             await self._take_typed()
 
     def typed_ahead(self, key: events.Key) -> bool:
@@ -106,7 +115,7 @@ class QuietCrashApp(App[None]):
         """
         if self._sent is None:
             return False
-        screen, target = self._sent
+        _, screen, target = self._sent
         again = self.screen is not screen or (target is screen and self.focused is not None)
         if again:
             self._typed.appendleft(key.copy())
