@@ -15,7 +15,7 @@ from rknntui.announcer import Announcer
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT, Theming, theme_files
 from rknntui.compat import QuietCrashApp
-from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings
+from rknntui.keys.actions import EVERYWHERE, REGISTRY, Action, bindings, key_text
 from rknntui.links import GoToCompile, Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
@@ -77,6 +77,7 @@ class Workbench(QuietCrashApp):
     COMMANDS = {_palette}
     AUTO_FOCUS = None
     ALLOW_SELECT = False
+    ALLOW_IN_MAXIMIZED_VIEW = "TopBar, KeyBar"
     BINDINGS = bindings(action for action in REGISTRY if action.noun in EVERYWHERE)
     HORIZONTAL_BREAKPOINTS = [
         (0, "-tiny"),
@@ -180,6 +181,7 @@ class Workbench(QuietCrashApp):
             if before is not None and before is not workspace:
                 before.hide()
             self.current = name
+            self.screen_stack[0].minimize()
             workspace.show()
             self._update_top()
 
@@ -429,6 +431,7 @@ class Workbench(QuietCrashApp):
             self.screen.minimize()
         elif self.focused is not None:
             self.screen.maximize(self.focused)
+            self.notify(f"{key_text('view.zoom')} or Esc shows the other panes again.")
 
     def action_move_line(self, by: int) -> None:
         """Move the line between the panes to the left or up (less than 0), or right or down."""

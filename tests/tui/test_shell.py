@@ -616,3 +616,20 @@ async def test_a_key_that_cannot_act_says_why_in_one_line() -> None:
         await pilot.press("i")
         why = "! Install: it is of the view Toolkits (v switches)."
         await until(pilot, lambda: why in screen_text(app), "a key of another view")
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_a_pane_that_is_zoomed_leaves_the_lines_of_state_and_keys() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await pilot.press("z")
+        await settle(pilot)
+        lines = screen_text(app).splitlines()
+        assert "Esc shows the other panes again" in lines[0]
+        assert lines[-1].endswith("Palette "), "the keys stay"
+        assert app.focused is not None
+        assert app.focused.region.height == SIZE[1] - 3, "and all else is the pane's"
+        await pilot.press(keys_of("builds")[0])
+        await settle(pilot)
+        assert app.screen.maximized is None, "another workspace is shown whole"
