@@ -38,8 +38,8 @@ ALLOWED: dict[str, str] = {
     "Timings MeasuredPoint": "of runs that there are; on the wire of a point that may have failed",
     "Timings Channel": "of runs, and of a channel's pixels: minimum, mean and their like in common",
     "Effect CurvePoint RoundingSensitivity": (
-        "simulated over so many samples, each: outputs and times of a choice, of a step of a search, "
-        "and of other roundings"
+        "simulated over so many samples, each: outputs and times of a choice, of a step of a "
+        "search, and of other roundings"
     ),
     "JobRecord JobProgress": "a job on disk, and what its events told while it runs",
     "RKNNLite RKNN": "the vendor's two classes, whose attributes are theirs",
