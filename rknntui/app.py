@@ -500,6 +500,7 @@ class Workbench(QuietCrashApp):
         try:
             self.bridge.end_background()
         finally:
+            self.session.leave()  # the last state is that of whoever ends last, a draft stays
             self.save_state()
 
     def leave(self, code: int = 0) -> None:

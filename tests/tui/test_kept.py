@@ -166,3 +166,17 @@ def test_a_run_on_a_full_disk_ends_in_order_and_says_so(own_home: Path) -> None:
         assert "Traceback" not in bytes(terminal.raw).decode()
     finally:
         terminal.close()
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_of_two_runs_whose_terminal_is_gone_both_keep_their_changes(own_home: Path) -> None:
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        app.session.model_opened(model_view("/m.onnx"), "/m.onnx")
+        app.session.set_value("optimization_level", 1)
+        app._last_words()
+        save_state(State(path="/other.onnx"), pytest.fail)  # the other one ends after it
+        draft = Drafts(state_folder() / "drafts").of("/m.onnx")
+        assert draft is not None
+        assert draft.recipe["optimization_level"] == 1
