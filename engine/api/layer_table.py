@@ -14,14 +14,8 @@ from engine.wire.build import Analysis
 from engine.wire.compile import CompiledModels
 from engine.wire.cost import Estimates
 from engine.wire.hybrid import Ranked
-from engine.wire.layers import (
-    LAYERS,
-    LayerFigures,
-    by_layer,
-    layer_rows,
-    most_worth,
-    worth_promoting,
-)
+from engine.wire.layer_tables import LAYERS, most_worth, worth_promoting
+from engine.wire.layers import LayerFigures, by_layer, layer_rows
 
 if TYPE_CHECKING:
     import pandas

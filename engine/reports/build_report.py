@@ -41,7 +41,8 @@ from engine.wire.build import ACCURACY, BUILD, AccuracyParams, BuildParams, Buil
 from engine.wire.cost import COST_ESTIMATE, ChipEstimate, EstimateParams, Estimates
 from engine.wire.cost_tables import CHIPS
 from engine.wire.devices import DEVICES_PERF, Performance
-from engine.wire.layers import LAYERS, LayerFigures, by_layer, layer_rows, layers_of
+from engine.wire.layer_tables import LAYERS
+from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of
 from engine.wire.method import Method
 from engine.wire.model import OPEN, RANGES, ModelView, RangeRow
 from engine.wire.requests import ModelTarget

@@ -11,7 +11,8 @@ from engine.reports.files import html_page, html_table, html_text, table_file
 from engine.reports.pictures import chip_bars, layer_bars, memory_map, picture, roofline
 from engine.wire.cost import ChipEstimate, Estimates
 from engine.wire.cost_tables import CHIPS, TENSORS, problem_lines
-from engine.wire.layers import COST, layer_rows
+from engine.wire.layer_tables import COST
+from engine.wire.layers import layer_rows
 
 
 def csv_text(estimates: Estimates, kind: str) -> str:

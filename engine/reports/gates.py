@@ -22,7 +22,8 @@ from engine.wire.cost import CheckAnswer, ChipCheck, ChipEstimate, Estimates
 from engine.wire.devices import MeasuredPoint, Performance
 from engine.wire.flags import Flag
 from engine.wire.formats import MILLISECONDS
-from engine.wire.layers import QUALITY, layer_rows
+from engine.wire.layer_tables import QUALITY
+from engine.wire.layers import layer_rows
 from engine.wire.record import record
 
 GATE_FAILED = 14

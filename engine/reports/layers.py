@@ -18,7 +18,8 @@ from engine.wire.formats import (
     MILLISECONDS,
     PERCENT,
 )
-from engine.wire.layers import LAYERS, LayerFigures
+from engine.wire.layer_tables import LAYERS
+from engine.wire.layers import LayerFigures
 from engine.wire.model import LayerSpread
 from engine.wire.table import LOW_DB, no_noise
 

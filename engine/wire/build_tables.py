@@ -27,7 +27,8 @@ from engine.wire.formats import (
     range_of,
     state_of,
 )
-from engine.wire.layers import ENDS, TOLERATED
+from engine.wire.layer_tables import TOLERATED
+from engine.wire.layers import ENDS
 from engine.wire.model import RangeRow
 from engine.wire.sweep import Row
 from engine.wire.table import (

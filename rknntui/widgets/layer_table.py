@@ -22,7 +22,7 @@ BAR = 12
 
 
 class LayerTable(RecordTable):
-    """Layers under the columns of a view of :mod:`engine.wire.layers`.
+    """Layers under the columns of a view of :mod:`engine.wire.layer_tables`.
 
     A record has the values of the columns, ``id``, ``tensor`` and ``aliases`` of its layer, and
     what the owner adds.

@@ -16,7 +16,8 @@ from engine.wire.compile import Compiled, CompiledLayer
 from engine.wire.cost import ChipEstimate, Estimates, LayerCost
 from engine.wire.devices import LayerTime, Performance
 from engine.wire.hybrid import Ranked
-from engine.wire.layers import LayerFigures, by_layer, layer_rows, worth_promoting
+from engine.wire.layer_tables import worth_promoting
+from engine.wire.layers import LayerFigures, by_layer, layer_rows
 from rknntui.demo import demo_recipe
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from engine.wire.accuracy import RoundedLayer, RoundingSensitivity
 from engine.wire.hybrid import CurvePoint, SearchResult
-from engine.wire.layers import COMPARE, layer_rows, layers_of
+from engine.wire.layer_tables import COMPARE
+from engine.wire.layers import layer_rows, layers_of
 from engine.wire.model import LayerSpread, Saturation, TensorRange
 from rknntui.app import Workbench
 from rknntui.links import GoToLayer

@@ -30,8 +30,9 @@ from engine.wire.hybrid import (
     SearchParams,
     Table,
 )
+from engine.wire.layer_tables import most_worth
 from engine.wire.layers import by_layer as by_id
-from engine.wire.layers import layers_of, most_worth
+from engine.wire.layers import layers_of
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command
 from rknntui.screens.layers.edits import LiveEffect

@@ -14,7 +14,7 @@ from textual.message import Message
 from engine import Finding
 from engine.build import BuildSummary
 from engine.wire.build import Analysis, Distance, LayerAccuracy
-from engine.wire.layers import QUALITY
+from engine.wire.layer_tables import QUALITY
 from engine.wire.model import LOAD, OPEN, LoadParams, Tensor
 from engine.wire.requests import ModelTarget
 from rknntui.screens.bench.tracks import Track

@@ -15,7 +15,7 @@ from textual.screen import Screen
 
 from engine.base.process import ProcessId
 from engine.build import LayerCoverage
-from engine.wire.layers import LAYER_SETS
+from engine.wire.layer_tables import LAYER_SETS
 from engine.wire.requests import RECIPE_SAVE, SaveParams
 from rknntui.app import Workbench
 from rknntui.bridge import PATIENCE_SECONDS

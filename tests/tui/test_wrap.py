@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from engine import Finding, UsageError
 from engine.wire.formats import NUMBER
-from engine.wire.layers import QUALITY
+from engine.wire.layer_tables import QUALITY
 from engine.wire.table import Column, Table, says
 from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ConfirmDialog

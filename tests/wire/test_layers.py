@@ -13,18 +13,8 @@ from engine.wire.compile import Compiled, CompiledLayer
 from engine.wire.cost import ChipCheck, ChipEstimate, LayerCost
 from engine.wire.devices import LayerTime
 from engine.wire.formats import ABSENT
-from engine.wire.layers import (
-    BOARD,
-    COST,
-    LAYERS,
-    OFF_NPU,
-    QUALITY,
-    LayerFigures,
-    by_layer,
-    disagreement,
-    layer_rows,
-    layers_of,
-)
+from engine.wire.layer_tables import BOARD, COST, LAYERS, OFF_NPU, QUALITY, disagreement
+from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of
 from engine.wire.model import Histogram
 from engine.wire.record import record
 from engine.wire.table import (

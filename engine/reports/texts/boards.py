@@ -22,7 +22,8 @@ from engine.wire.build_tables import LARGEST, OUTPUTS
 from engine.wire.devices import BoardMemory, Listing, ModelOnBoard, Performance
 from engine.wire.doctor import Check
 from engine.wire.formats import CELSIUS, CLOCK, DURATION, MILLISECONDS, SIZE
-from engine.wire.layers import BOARD, LayerFigures, layer_rows
+from engine.wire.layer_tables import BOARD
+from engine.wire.layers import LayerFigures, layer_rows
 from engine.wire.measured import RunsCompared
 from engine.wire.monitor import Monitored
 

@@ -22,15 +22,8 @@ from engine.wire.build_tables import (
 from engine.wire.compare import ComparedLayer, Comparison
 from engine.wire.formats import MILLISECONDS, PERCENT, range_of
 from engine.wire.hybrid import Effect, Joins, Proposal, SearchResult, Step1, Table
-from engine.wire.layers import (
-    COMPARE,
-    DTYPES,
-    LAYERS,
-    PROPOSED,
-    QUALITY,
-    layer_rows,
-    layers_of,
-)
+from engine.wire.layer_tables import COMPARE, DTYPES, LAYERS, PROPOSED, QUALITY
+from engine.wire.layers import layer_rows, layers_of
 from engine.wire.sweep import Row, Sweep
 
 

@@ -28,8 +28,9 @@ from engine.wire.cost_tables import (
 )
 from engine.wire.formats import CLOCK, DURATION, FACTOR, MILLISECONDS, RATE
 from engine.wire.goal import ChipWays, Ways
-from engine.wire.layers import COMPILED as COMPILED_LAYERS
-from engine.wire.layers import COST, ENDS, OFF_NPU, layer_rows
+from engine.wire.layer_tables import COMPILED as COMPILED_LAYERS
+from engine.wire.layer_tables import COST, OFF_NPU
+from engine.wire.layers import ENDS, layer_rows
 
 _TENSORS = 30
 """Tensors that the text of a memory has."""

@@ -16,7 +16,8 @@ from engine.wire.build import ACCURACY, SIMULATE, AccuracyParams, Analysis, Laye
 from engine.wire.codec import Values
 from engine.wire.compare import COMPARE_BOARD, Comparison
 from engine.wire.guide import GUIDE, GuideParams
-from engine.wire.layers import QUALITY, LayerFigures
+from engine.wire.layer_tables import QUALITY
+from engine.wire.layers import LayerFigures
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator

@@ -16,7 +16,8 @@ from engine.wire.board_tables import MEMORY, memory_rows
 from engine.wire.compare import Comparison
 from engine.wire.devices import Device
 from engine.wire.formats import clock_text
-from engine.wire.layers import BOARD, COMPARE, LayerFigures, layer_rows
+from engine.wire.layer_tables import BOARD, COMPARE
+from engine.wire.layers import LayerFigures, layer_rows
 from engine.wire.measured import KEPT_RUNS, KeptRun, RunsCompared
 from rknntui.keys.actions import with_keys
 from rknntui.screens.base.views import Views

@@ -14,7 +14,8 @@ from textual.message import Message
 from engine import human_bytes
 from engine.wire.cost_tables import TENSORS
 from engine.wire.formats import SIZE
-from engine.wire.layers import ROOFLINE, layer_rows
+from engine.wire.layer_tables import ROOFLINE
+from engine.wire.layers import layer_rows
 from rknntui.screens.chips import words
 from rknntui.widgets.charts import Axis, Chart, Spot, scatter, short
 from rknntui.widgets.divider import Divider

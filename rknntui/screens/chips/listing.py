@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from engine.wire.build_tables import AGREEMENT, COMPILED
 from engine.wire.cost_tables import ADVICE, CHIPS
 from engine.wire.formats import MILLISECONDS, RATIO
-from engine.wire.layers import COST, LayerFigures, by_layer, layer_rows
+from engine.wire.layer_tables import COST
+from engine.wire.layers import LayerFigures, by_layer, layer_rows
 from engine.wire.table import Column, Record, Table, since
 from rknntui.keys.actions import with_keys
 from rknntui.screens.chips import words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import gain_text, marked_sqnr, sanitize, sqnr_rank, sqnr_text
 from engine.wire.formats import CHANGE, MILLISECONDS
-from engine.wire.layers import LAYERS
+from engine.wire.layer_tables import LAYERS
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.widgets.charts import Series
 from rknntui.widgets.one_line import Fact
@@ -227,7 +227,7 @@ CURVES: dict[str, dict[str, Series]] = {
         "microseconds": replace(_TIME, title="µs (of the board)", style="good"),
     },
 }
-"""Name -> column of :data:`engine.wire.layers.LAYERS` -> its band, in the order of the key."""
+"""Name -> column of `engine.wire.layer_tables.LAYERS` -> its band, in the order of the key."""
 
 
 def network_series(

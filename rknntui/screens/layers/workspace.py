@@ -15,7 +15,8 @@ from engine.wire.build import ACCURACY, AccuracyParams
 from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
 from engine.wire.guide import GUIDE, Answer, GuideParams
 from engine.wire.hybrid import PROPOSE, SEARCH, Proposal, ProposeParams, SearchResult
-from engine.wire.layers import LAYER_SETS, LAYERS, layer_rows, most_worth
+from engine.wire.layer_tables import LAYER_SETS, LAYERS, most_worth
+from engine.wire.layers import layer_rows
 from engine.wire.model import LAYER, LayerParams
 from engine.wire.table import LOW_DB, no_noise
 from rknntui.keys.commandline import command_for, command_with

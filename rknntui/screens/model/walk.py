@@ -11,7 +11,8 @@ from textual.message import Message
 
 from engine import layer_figures, sanitize
 from engine.wire.formats import MILLISECONDS
-from engine.wire.layers import LAYERS, LayerFigures
+from engine.wire.layer_tables import LAYERS
+from engine.wire.layers import LayerFigures
 from rknntui.arguments import source_options
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.strips import bar, cells, fit

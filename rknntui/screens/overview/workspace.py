@@ -15,7 +15,7 @@ from textual.containers import Horizontal, Vertical
 from engine import NORMALISATIONS, samples_beside, sanitize
 from engine.wire.codec import Text
 from engine.wire.flags import Flag
-from engine.wire.layers import worth_promoting
+from engine.wire.layer_tables import worth_promoting
 from engine.wire.record import record
 from rknntui.demo import demo_folder
 from rknntui.keys.actions import key_text
