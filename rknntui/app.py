@@ -264,10 +264,10 @@ class Workbench(QuietCrashApp):
         """Tell the end of a job; a failure has its dialog."""
         self.show_state()
         job = self.session.jobs.get(message.job)
-        if job is None or not job.background:
-            self.ask_in_background()
-        else:
+        if job is not None and job.background:
             self.background.ended(job)
+        if job is None or not job.background or job.state == "done":
+            self.ask_in_background()
         if job is not None:
             self._times.learn(job)
             self.announcer.ended(job, watched=self.app_focus)

@@ -88,8 +88,8 @@ class Background:
             if recipe.get("dataset"):
                 of = tuple(str(recipe.get(name)) for name in sorted(DATASET_DEPENDS))
                 yield "dataset", of, lambda: self._dataset(recipe)
-        if (compiled := session.compiled_only) is not None and not session.running:
-            yield "build", compiled, lambda: self._build(compiled)
+        if (unseen := session.built_unseen) is not None and not session.running:
+            yield "build", unseen, lambda: self._build(unseen)
         if model.loaded is False or not self.enabled:
             return
         yield "estimate", recipe, self._estimate
@@ -111,7 +111,7 @@ class Background:
         self._session.builds = tuple(r for r in build_rows(records, model) if r.state == "done")
 
     async def _build(self, recipe: Values) -> None:
-        """What a compilation has built is taken from the cache."""
+        """What another job has built is taken from the cache."""
         from engine.wire.build import BUILD, BuildParams
 
         name = sanitize(self._session.stem, 80)

@@ -61,6 +61,9 @@ DATASET_DEPENDS = frozenset(
 RESULTS = ("build", "accuracy", "hybrid.propose", "evaluate", "sweep", "compile", "devices.perf")
 """Jobs whose last result stays on the screen, also of an earlier run."""
 
+BUILDING = frozenset(("accuracy", "compare.board", "compile", "evaluate", "export", "simulate"))
+"""Jobs that build the recipe where it was not built before."""
+
 BUILT = ("rknn", *VENDOR_KINDS)
 """Kinds of files that are built already."""
 
@@ -466,11 +469,14 @@ class Session:
         return (job, result) if job is not None and isinstance(result, task.result) else None
 
     @property
-    def compiled_only(self) -> Values | None:
-        """The open recipe where it was compiled in this run, and its build is not known yet."""
-        job, _ = self.last.get("compile", (None, None))
-        lacks = job is not None and job.id in self.jobs and job.recipe == self.recipe != self.built
-        return dict(self.recipe) if lacks else None
+    def built_unseen(self) -> Values | None:
+        """The open recipe where a job of this run built it on its way to something else."""
+        building = BUILDING if self.compiled else {*BUILDING, "devices.perf"}
+        seen = self.built == self.recipe or not any(
+            job.method in building and job.state == "done" and job.recipe == self.recipe
+            for job in self.jobs.values()
+        )
+        return None if seen else dict(self.recipe)
 
     def is_ours(self, job: JobView) -> bool:
         """Whether a job is about the open model."""

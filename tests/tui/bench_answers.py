@@ -108,6 +108,7 @@ class Watches:
         self.taken.set()
         self.refused: Exception | None = None
         watches = self
+        monkeypatch.setattr(Session, "built_unseen", None)  # no job that a test did not ask for
 
         async def submit(
             bridge: Bridge, method: Any, params: Any, title: str, *, quiet: bool = False

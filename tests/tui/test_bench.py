@@ -141,8 +141,8 @@ async def test_what_a_board_told_of_the_former_model_is_asked_again(
     monkeypatch.setattr(Bridge, "call", call)
     app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 60)) as pilot:
-        await bench(pilot, "No board was found.")
-        await pilot.press("v", "v", "v")
+        workspace = await bench(pilot, "No board was found.")
+        workspace.views.bar.choose("Facts")
         app.session.model_opened(model_view("one.rknn", kind="rknn"), "one.rknn")
         answers.listing = Listing((READY,))
         await until(pilot, lambda: answers.times("board.about") == 1, "it is asked")
@@ -260,9 +260,10 @@ async def test_an_empty_list_says_what_to_do_and_the_server_is_started(answers: 
     answers.listing = Listing((), (no_server,))
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await bench(pilot, "No board was found.")
+        workspace = await bench(pilot, "No board was found.")
         text = screen_text(app)
         assert "a adds one" in text
+        assert "no board is in the list" in workspace.disabled_reason("next_view")
         assert "There is no adb server." in text
         await pilot.press("T")
         await until(pilot, lambda: any(p.start_server for _, p in answers.asked), "it is started")

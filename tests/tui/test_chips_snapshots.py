@@ -57,7 +57,7 @@ async def test_what_is_made(
 ) -> None:
     monkeypatch.chdir(PLACE)
     monkeypatch.setattr(Workbench, "notify", lambda *_args, **_more: None)  # they come and go
-    monkeypatch.setattr(Session, "compiled_only", None)  # its build would end at any time
+    monkeypatch.setattr(Session, "built_unseen", None)  # its build would end at any time
     CostAnswers(monkeypatch)
     answers = CompileAnswers(monkeypatch)
     app = Workbench(str(recipe), state_kept=False)

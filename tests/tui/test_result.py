@@ -45,6 +45,7 @@ async def test_a_picture_runs_beside_float_and_is_saved(
 
         await pilot.press("x")
         await choose_path(pilot, tmp_path / "outputs")
+        await until(pilot, lambda: app.session.built == app.session.recipe, "its build is known")
         saved = tmp_path / "outputs" / "logits.npy"
         await until(pilot, saved.is_file, "a file")
         array = np.load(saved, allow_pickle=False)

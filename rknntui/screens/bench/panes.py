@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from textual import getters, on
 
 from engine import measured_facts, memory_facts
-from engine.wire.board import About, AboutParams, MemoryReport
+from engine.wire.board import BOARD_MEMORY, About, AboutParams, MemoryReport
 from engine.wire.board_tables import MEMORY, memory_rows
-from engine.wire.compare import Comparison
+from engine.wire.compare import COMPARE_BOARD, Comparison
 from engine.wire.devices import Device
 from engine.wire.formats import clock_text
 from engine.wire.layer_tables import BOARD, COMPARE
@@ -53,6 +53,8 @@ _TABLES = {
     "Runs": ("Runs", _RUNS, "kept-runs", "runs"),
 }
 """View -> its caption, and the columns, the id and the name of its table."""
+ASKED_BY = {"Compare": COMPARE_BOARD.name, "Memory": BOARD_MEMORY.name}
+"""View -> the job that fills its table."""
 
 
 def _pane(view: str, *, id: str) -> RecordView:  # noqa: A002 - Textual's own name
@@ -175,6 +177,10 @@ class BenchViews(Views):
         width, job = self.examination.text_width, self.examined.get(name)
         lines = words.examined_lines(name, job, model, width)
         self.examination.set_lines(lines, keep_cursor=same)
+        for view, method in ASKED_BY.items():
+            job = bench.session.newest(method)
+            text = f"… {job.title}" if job and job.running else with_keys(words.EMPTY[view])
+            self.query_one(f"#{_TABLES[view][2]}", RecordTable).set_empty(text)
 
     def draw_run(self) -> None:
         """Show the figures of the run that the view draws over time or in a table."""

@@ -38,7 +38,7 @@ from rknntui.screens.base.views import LOW, TableWorkspace
 from rknntui.screens.bench.boards import Looking, reason
 from rknntui.screens.bench.lines import model_name, page_lines
 from rknntui.screens.bench.live import SETTINGS, Measuring, Watch
-from rknntui.screens.bench.panes import Asked, BenchViews
+from rknntui.screens.bench.panes import ASKED_BY, Asked, BenchViews
 from rknntui.screens.bench.words import NO_BOARD, device_records
 from rknntui.widgets.divider import Divider
 from rknntui.widgets.line_list import Rows, TextRows
@@ -287,6 +287,8 @@ class Bench(TableWorkspace):
     def action_forget(self) -> None:
         """Take a board on the network out of the list; an emulated one ends."""
         if (device := self.device) is not None:
+            ran = self.run.going and self.board == device.id
+            self.notify(f"{device.id} removed{', its run ended' if ran else ''}.", markup=False)
             self.run.drop(device.id)
             self.watch_job.drop(device.id)
             self._marked = tuple(name for name in self._marked if name != device.id)
@@ -418,7 +420,7 @@ class Bench(TableWorkspace):
         if (job := self.session.jobs.get(message.job)) is not None:
             self.run.told(job)
             self.watch_job.told(job)
-            if job in self.views.examined.values():
+            if job in self.views.examined.values() or job.method in ASKED_BY.values():
                 self.views.draw_board()
 
     def on_job_ended(self, message: JobEnded) -> None:
