@@ -116,6 +116,7 @@ async def test_e_an_emulated_board_from_nothing(
         await pilot.press("r")
         await until(pilot, lambda: workspace.run.measuring, "it runs again")
         await pilot.press("delete")
+        await until(pilot, lambda: "removed, its run ended." in screen_text(app), "it is told")
         await until(pilot, lambda: "0 ready" in screen_text(app), "it is gone")
         assert not workspace.run.going
         assert app.session.bench is None
