@@ -59,9 +59,12 @@ def compare_builds(
         ("time (measured)", _milliseconds, before.median_ms, after.median_ms),
     ]
     known = [figure for figure in figures if figure[2:] != (None, None)]
-    moments = " → ".join(SHORT_MOMENT.text(row.started) for row in (before, after))
+    builds = " → ".join(
+        f"{SHORT_MOMENT.text(row.started)} {sanitize(row.note or row.changes, 60)}".strip()
+        for row in (before, after)
+    )
     sections = [
-        Section(moments, (), _verdicts(outputs, known)),
+        Section(builds, (), _verdicts(outputs, known)),
         _decibels("Outputs, dB (simulated)", "output", outputs),
         *_layers(before, after, old, new, jobs),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from engine import BuildRow, JobRecord, UsageError, build_times, compare_builds, sections_text
@@ -51,6 +52,8 @@ def test_the_same_and_what_is_hostile() -> None:
     before = build({"boxes": 24.0})
     assert "= no output changed by 0.5 dB or more" in said(before, before)
     assert said(before, before).count("the same") == 2
+    after = replace(before, changes="kl_divergence")
+    assert said(before, after).splitlines()[0].endswith(" kl_divergence"), "which one it is"
     hostile = build({"\x1b[31mred": 3.0}, dataset="a\nb\x1b]0;x\x07")
     assert "\x1b" not in said(before, hostile)
 

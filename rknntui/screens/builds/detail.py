@@ -128,7 +128,8 @@ def text_lines(text: str, width: int) -> list[Line]:
     lines: list[Line] = []
     for row in text.splitlines():
         style = "head" if row[:1].strip() else _STYLES.get(row.strip()[:1], "")
+        indent = row[: len(row) - len(row.lstrip())]
         lines += (
-            [[(row, style)]] if len(row) <= width else wrapped(row.strip(), width, style, "   ")
+            wrapped(row.strip(), width, style, indent) if len(row) > width else [[(row, style)]]
         )
     return lines

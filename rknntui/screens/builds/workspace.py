@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
@@ -498,7 +499,7 @@ class Builds(TableWorkspace):
             return await asyncio.to_thread(next, known, None)
 
         text = await asyncio.to_thread(report_html, await gather_report(ask, recipe))
-        name = sanitize(str(recipe.get("model")).rsplit("/", 1)[-1], 60)
+        name = sanitize(PurePath(str(recipe.get("model"))).stem, 60)
         self.workbench.output.save("Write the report", f"{name}.html", text)
 
     def copy_text(self) -> str:
