@@ -15,6 +15,8 @@ from rknntui.widgets.records import RecordTable
 class RecordView(Vertical):
     """Caption, table and filter line."""
 
+    ALLOW_MAXIMIZE = True  # its title and its search line stay with the rows
+
     DEFAULT_CSS = """
     RecordView {
         height: 1fr;
@@ -61,19 +63,18 @@ class RecordView(Vertical):
     def _tell(self) -> None:
         table = self.table
         shown, total = table.row_count, table.total
-        parts = [self.title]
+        parts = [self.title.partition(" · ")[0] if table.filter_text else self.title]
         if total:
             parts.append(f"{shown} of {total}" if shown != total else str(total))
         if table.sorted_by is not None:
             mark = "▼" if table.descending else "▲"
             parts.append(f"by {table.declared.column(table.sorted_by).called} {mark}")
         if table.filter_text:
-            parts.append(f"with “{table.filter_text}”")
+            parts.append(f"with “{table.filter_text}” · Esc shows all")
         self._caption.update(" · ".join(parts))
 
-    def open_filter(self, again: str) -> None:
-        """Let the user type the filter; ``again`` is the key that opens it."""
-        self.table.filter_key = again
+    def open_filter(self) -> None:
+        """Let the user type the filter."""
         self._filter.open()
 
     def on_search_line_typed(self, event: SearchLine.Typed) -> None:

@@ -53,7 +53,6 @@ class RecordTable(Rows, Generic[R]):
 
     Attributes:
         sorted_by: key of the column that the records are sorted by; None for the given order.
-        filter_key: what opens the line of the filter, for the text where it hides all.
     """
 
     DEFAULT_CSS = """
@@ -62,6 +61,7 @@ class RecordTable(Rows, Generic[R]):
     BINDINGS = [
         Binding("s", "sort", "Sort", show=False, tooltip="Sort by the next column."),
         Binding("S", "reverse", "Reverse", show=False, tooltip="Reverse the sort order."),
+        Binding("escape", "show_all", "Show all", show=False, tooltip="Drop the filter."),
     ]
     MARKS: ClassVar[tuple[str, str]] = ("▸", " ")
     head = 1
@@ -85,7 +85,6 @@ class RecordTable(Rows, Generic[R]):
         self.sorted_by: str | None = None
         self.descending = False
         self.filter_text = ""
-        self.filter_key = "/"
         self._records: list[R] = []
         self._order: list[int] = []
         self._needs: list[int] = []
@@ -148,6 +147,14 @@ class RecordTable(Rows, Generic[R]):
                 self.cursor = index
                 return True
         return False
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc is the workspace's where nothing is filtered."""
+        return action != "show_all" or bool(self.filter_text)
+
+    def action_show_all(self) -> None:
+        """Drop the filter."""
+        self.set_filter("")
 
     def set_filter(self, text: str) -> None:
         """Show only records with every word of ``text`` somewhere in them."""
@@ -315,7 +322,7 @@ class RecordTable(Rows, Generic[R]):
     def _said(self, room: int) -> list[str]:
         text = self._empty
         if self._records:
-            text = f"Nothing here has “{self.filter_text}”; {self.filter_key} and Esc show all."
+            text = f"Nothing here has “{self.filter_text}”; Esc shows all."
         return [line for paragraph in text.splitlines() for line in wrap(paragraph, room) or [""]]
 
 

@@ -11,7 +11,6 @@ from textual.containers import Container, Vertical
 from textual.css.query import NoMatches
 from textual.message import Message
 
-from rknntui.keys.actions import key_text
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker
@@ -205,7 +204,7 @@ class TableWorkspace(Workspace):
     def action_filter(self) -> None:
         """Open the filter line of the table."""
         if (view := self.table_view()) is not None:
-            view.open_filter(key_text(f"{self.NAME}.filter"))
+            view.open_filter()
 
     def action_sort(self) -> None:
         """Sort by the next column."""
