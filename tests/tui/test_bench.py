@@ -471,6 +471,7 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
         await pilot.press("M")
         assert again.state == "done", "it ends in order"
         await until(pilot, lambda: watches.jobs[-1].method == "board.memory", "then it is asked")
+        await until(pilot, lambda: "… memory on adb:" in screen_text(app), "it is under way")
         assert watches.params[-1] == MemoryParams(recipe=app.session.recipe, device=READY.id)
         told = MemoryReport(**HEAD, memory=BoardMemory(24 << 10, 36 << 10, 296, 60 << 10))
         watches.end(app.session, watches.jobs[-1], "done", told)
