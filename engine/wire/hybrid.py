@@ -114,7 +114,7 @@ class ProposeParams(ModelTarget):
     budget: Annotated[
         Budget | None,
         Flag(
-            help="Number of layers, with moves between them. Default: all with a gain.",
+            help="Number of layers, with moves between them. Default: those worth 0.5 dB.",
             unit="layers",
         ),
     ] = None

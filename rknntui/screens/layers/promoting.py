@@ -114,7 +114,9 @@ class Promoting(TableWorkspace):
 
     def _proposed(self, found: Proposal) -> None:
         if not found.layers:
-            self.notify("No layer is proposed: no gain is large enough, or none fits the budget.")
+            few = self._proposal is not None and self._proposal.budget is None
+            why = "none gains about 0.5 dB; a budget of layers takes those that gain most"
+            self.notify(f"No layer is proposed: {why if few else 'none fits the budget'}.")
             return
         self.edits.ask_for({**self.edits.layers, **found.layers})
         self.set_timer(_AFTER_DONE, partial(self._told, found.layers, len(found.ranking)))
