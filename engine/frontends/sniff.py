@@ -103,7 +103,7 @@ def _folder(place: Path) -> Recognised:
     for name, words in (("saved_model.pb", "SavedModel"), ("saved_model.pbtxt", "SavedModel")):
         if (place / name).is_file():
             return Recognised("saved_model", f"TensorFlow {words}", f"it holds {name}")
-    return Recognised("folder", "folder", "it is a directory")
+    return Recognised("folder", "folder", "it holds no saved_model.pb")
 
 
 def _recognise(stream: BinaryIO, size: int) -> Recognised:

@@ -108,7 +108,7 @@ class JobPane(Rows):
             few = (
                 "" if len(self.found) == self._total else f", the last {len(self.found):,} of them"
             )
-            text = f"── {self._total:,} lines with “{self.words}”{few} "
+            text = f"── {self._total:,} line{'s' * (self._total != 1)} with “{self.words}”{few} "
             return [(text + "─" * max(0, width - len(text)), "accent")]
         return [("─" * width, "dim")]
 
