@@ -1,5 +1,7 @@
-"""Whose the sockets of loopback are, as the kernel tells: by netlink (``sock_diag(7)``), which
-looks one up or walks those that listen alone, or by ``/proc/net/tcp``, which walks all there are.
+"""Whose the sockets of loopback are, as the kernel tells.
+
+It tells by netlink (``sock_diag(7)``), which looks one up or walks those that listen alone, or by
+``/proc/net/tcp``, which walks all there are.
 
 A socket that its program has closed has no owner any more (no inode), and is listed as of user 0,
 which is not root.

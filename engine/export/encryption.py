@@ -1,5 +1,6 @@
-"""Models encrypted, ours here and the vendor's by its toolkit [RKNN-T2 2.3.0, 2.15], and what still
-holds them in plain form.
+"""Models encrypted, and what still holds them in plain form.
+
+Ours are encrypted here, the vendor's by its toolkit [RKNN-T2 2.3.0, 2.15].
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The program that is sent to a board: the agent for its processor and its C library, as the user
-has built it or as it comes with this program.
+"""The program that is sent to a board: the agent for its processor and its C library.
+
+It is the one that the user has built, else the one that comes with this program.
 """
 
 from __future__ import annotations

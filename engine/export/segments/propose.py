@@ -1,5 +1,6 @@
-"""Where to cut: how long each layer takes on a chip (estimated), the fewest segments that keep a
-longest time, and of those the least crossing.
+"""Where to cut: the fewest segments that keep a longest time, and of those the least crossing.
+
+How long each layer takes on a chip is estimated.
 """
 
 from __future__ import annotations

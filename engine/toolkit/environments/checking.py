@@ -1,5 +1,6 @@
-"""Trying an environment: its toolkit is imported in a process of its own, and what is wrong with it
-told as one package and one remedy.
+"""Trying an environment: what is wrong with it is told as one package and one remedy.
+
+Its toolkit is imported in a process of its own.
 """
 
 from __future__ import annotations
