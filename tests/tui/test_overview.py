@@ -209,6 +209,7 @@ async def test_enter_alone_builds_and_gains_and_times_come_by_themselves(own_hom
         first, second, *_ = panel.items
         await pilot.press("space")
         await settle(pilot)
+        assert screen_text(app).splitlines()[0].strip().startswith("Promoted: "), "it is said"
         assert panel.items[0] == second, "what is promoted already stands last"
         assert panel.items[-1] == first
         assert set(app.session.recipe["quantized_layers"]) == {first.id, *first.together}

@@ -29,6 +29,7 @@ from rknntui.session.promotion import LayerEdits
 from rknntui.session.steps import Step, next_step, steps
 from rknntui.widgets.findings import finding_lines
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.strips import shorten
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -333,9 +334,14 @@ class Overview(Workspace):
 
     def action_promote(self) -> None:
         """Promote the layer under the cursor of its pane; the next one takes its place."""
-        panel = self.panel("promote")
+        panel, edits = self.panel("promote"), LayerEdits(self.session)
         layer, place = panel.item, panel.cursor
-        if layer is not None and not self.not_now(LayerEdits(self.session).lift(layer.id)):
+        if layer is not None and not self.not_now(edits.lift(layer.id)):
+            done = "Promoted" if layer.id in edits.layers else "Taken back"
+            more = f" and {len(layer.together)} more" if layer.together else ""
+            name = shorten(sanitize(layer.id, 300), 24)
+            undo = f"{key_text('app.undo')} undoes it."
+            self.notify(f"{done}: {name}{more}. {undo}", markup=False)
             self.update_view()
             panel.cursor = place
 
