@@ -335,9 +335,10 @@ class KeyBar(InShell, Painted):
                 group = "more"
             else:
                 continue
-            if binding.action not in seen:
-                seen.add(binding.action)
-                display, label = self.app.get_key_display(binding), binding.description
+            label = binding.description
+            if seen.isdisjoint((binding.action, label)):  # one key of a name is enough
+                seen.update((binding.action, label))
+                display = self.app.get_key_display(binding)
                 parts: Line = [(f" {display} ", "key"), (f"{label} ", "")]
                 line = parts if active.enabled else [(f" {display} {label} ", "dim")]
                 groups[group][name or binding.action] = _Key(binding.key, line)

@@ -218,6 +218,8 @@ async def test_wide_screens_have_more_keys_in_the_footer() -> None:
             assert footer.rstrip().endswith("^p Palette")
             room = max(map(len, re.findall(" +", footer.rstrip())))
             assert "^q Quit" in footer or room - 2 < len(" ^q Quit ")
+        await pilot.press(keys_of("layers")[0], "V", "V")  # the view Search
+        await until(pilot, lambda: screen_text(app).splitlines()[-1].count("Search…") == 1, "once")
 
 
 @pytest.mark.long
