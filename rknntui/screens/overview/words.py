@@ -101,7 +101,7 @@ def promotions(session: Session, ranked: Sequence[Ranked], asked: Mapping[str, s
     table, job = session.layers.table, session.newest("hybrid.propose")
     whole = None if table is None else table.time_ms
     if session.container is not None:
-        empty = "– a container is built already: open its model"
+        empty = "– built already: open its model"
     elif session.summary is None:
         empty = "known after a build"
     elif not session.summary.quantized:

@@ -29,6 +29,7 @@ from rknntui.session.promotion import LayerEdits
 from rknntui.session.steps import Step, next_step, steps
 from rknntui.widgets.findings import finding_lines
 from rknntui.widgets.line_list import Rows
+from rknntui.widgets.one_line import Fact, fit_facts
 from rknntui.widgets.strips import shorten
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Panel(Rows):
             return
         here = getattr(self.item, "id", None) if self.cursor else None
         self._title, self.items, self._rows = content.title, items, rows
-        self.empty = [[(f" {content.empty}", "dim")]]
+        self.empty = [[(f" {fit_facts((Fact(content.empty),), width)}", "dim")]]
         self.styles.max_height = max(1, len(items)) + self.head
         self.rows_changed()
         if here is not None:
