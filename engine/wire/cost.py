@@ -265,7 +265,7 @@ class LayerCost(Step):
     macs: Annotated[int, ADDED, MACS]
     time_ms: Annotated[float, ADDED, ESTIMATED_MS]
     bound: Annotated[Bound, most_of("time_ms"), Column("", help="What most of its time is.",
-                                                       width=6)]
+                                                       width=10)]
 
     @property
     def finding(self) -> Finding:

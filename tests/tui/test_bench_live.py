@@ -58,7 +58,9 @@ async def test_boards_are_listed_asked_examined_watched_and_recorded(
 
         await pilot.press("plus", "plus", "plus", "x")
         await choose_path(pilot, tmp_path / "seen.jsonl", "ctrl+s")
-        await until(pilot, lambda: "recording to" in screen_text(app), "a recording")
+        await until(
+            pilot, lambda: "recording to seen.jsonl (w stops)" in screen_text(app), "a recording"
+        )
         await until(pilot, lambda: workspace.watch_job.at > 0.5, "some looks")
         assert app.session.running is None
         assert "NPU 0  10 %" in screen_text(app)
@@ -71,7 +73,8 @@ async def test_boards_are_listed_asked_examined_watched_and_recorded(
         assert len(looks) > 2
 
         await pilot.press("R")
-        await choose_path(pilot, tmp_path / "seen.jsonl")
+        await until(pilot, lambda: "Show a recording" in screen_text(app), "which one")
+        await pilot.press("enter")  # the one that was made last
         # it is as short as the watch was: its beginning may not be seen
         await until(pilot, lambda: "end of the recording" in screen_text(app), "all of it")
         track = workspace.watch_job.boards[name].tracks["NPU 1"]

@@ -221,10 +221,11 @@ def page_lines(
 
 def _watch_text(watch: Watch) -> str:
     """What goes on beside the run."""
+    stops = f"{key_text('bench.watch')} stops"
     if watch.paused:
         return f"paused ({key_text('bench.pause')} goes on)"
     if watch.recording:
-        return f"recording to {sanitize(Path(watch.recording).name, 40)}"
+        return f"recording to {sanitize(Path(watch.recording).name, 40)} ({stops})"
     if watch.now is None:
         return f"{key_text('bench.watch')} watches"
     kind = "replay" if isinstance(watch.now, ReplayParams) else f"{watch.hertz:g} Hz"

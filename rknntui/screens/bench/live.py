@@ -216,7 +216,8 @@ class Watch(BoardJob):
                 title = f"replay {sanitize(Path(path).name, 80)}"
                 self._restart(MONITOR_REPLAY, ReplayParams(path), title)
 
-        self._owner.app.push_screen(PathPicker("Show a recording"), chosen)
+        last = getattr(self.params, "record", None) or getattr(self.params, "path", "")
+        self._owner.app.push_screen(PathPicker("Show a recording", last), chosen)
 
     def set_hertz(self, step: int) -> None:
         """Choose the next or the former rate; a watch goes on with it."""
