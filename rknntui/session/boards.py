@@ -26,6 +26,7 @@ class Boards:
         listing: boards of the last look; None before one.
         over_ssh: addresses of boards over SSH that the user has named.
         chips: id of a board -> its chip, of those that told it.
+        emulated: ids of those that end with the workbench: the next start knows nothing of them.
     """
 
     def __init__(self, publish: Callable[[Message], None]) -> None:
@@ -34,6 +35,7 @@ class Boards:
         self.listing: Listing | None = None
         self.over_ssh: tuple[str, ...] = ()
         self.chips: dict[str, str] = {}
+        self.emulated: set[str] = set()
 
     def choose(self, board: str | None) -> None:
         """Take the board that runs, measurements and comparisons use; None for none."""

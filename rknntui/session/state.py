@@ -538,6 +538,7 @@ class Session:
 
     def to_state(self, **interface: Any) -> State:
         """What is kept for the next start, with what the interface adds."""
+        chosen, emulated = self.boards.chosen, self.boards.emulated
         return State(
             self.path,
             self.recipe,
@@ -546,8 +547,8 @@ class Session:
             self.built,
             tuple(self.history.undo),
             recent=self.recent,
-            board=self.boards.chosen,
+            board=None if chosen in emulated else chosen,
             ssh_boards=self.boards.over_ssh,
-            board_chips=self.boards.chips,
+            board_chips={k: v for k, v in self.boards.chips.items() if k not in emulated},
             **interface,
         )

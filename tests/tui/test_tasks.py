@@ -113,6 +113,9 @@ async def test_e_an_emulated_board_from_nothing(
         await until(pilot, lambda: workspace.run.result, "the run ends in order, and is kept")
         assert "14 layers agree up to rounding" in screen_text(app)
         assert "emulated" in screen_text(app)
+        assert app.session.boards.chosen
+        kept = app.session.to_state()
+        assert (kept.board, kept.board_chips) == (None, {}), "it ends with the workbench"
         await pilot.press("r")
         await until(pilot, lambda: workspace.run.measuring, "it runs again")
         await pilot.press("delete")

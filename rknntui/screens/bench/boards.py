@@ -93,6 +93,8 @@ class Looking:
         def added(params: AddBoardParams, board: NamedBoard) -> None:
             if params.over == "ssh":
                 session.boards.add(board.device)
+            elif params.over == "emulated":
+                session.boards.emulated.add(board.device)
             owner.workbench.save_state()
             for note in board.notes:
                 owner.notify(note, severity="warning", timeout=15, markup=False)
@@ -137,7 +139,8 @@ def reason(bench: Bench, method: str) -> str:
         return ""
     if method == "compare" and bench.view == "Runs":
         return "" if bench.views.run_pair else "there are no two runs ({bench.run} measures)."
-    if method in _ON_BOARD and device is None and (method == "use" or not bench.board):
+    none = session.boards.listing is not None and bench.has_class("-empty")
+    if method in _ON_BOARD and device is None and (none or method == "use" or not bench.board):
         return "no board is in the list ({bench.add} adds one)."
     if method in ("run", "compare", "memory") and session.model is None:
         return "no model is open ({app.open} opens one)."

@@ -216,8 +216,8 @@ class Watch(BoardJob):
                 title = f"replay {sanitize(Path(path).name, 80)}"
                 self._restart(MONITOR_REPLAY, ReplayParams(path), title)
 
-        last = getattr(self.params, "record", None) or getattr(self.params, "path", "")
-        self._owner.app.push_screen(PathPicker("Show a recording", last), chosen)
+        last = getattr(self.params, "record", None) or getattr(self.params, "path", None)
+        self._owner.app.push_screen(PathPicker("Show a recording", last or ""), chosen)
 
     def set_hertz(self, step: int) -> None:
         """Choose the next or the former rate; a watch goes on with it."""
