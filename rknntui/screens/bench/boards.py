@@ -102,8 +102,9 @@ class Looking:
             self.look()
 
         chip = session.chip if session.chip in EMULATED_CHIPS else "rk3588"
-        usable = any(device.usable for device in session.boards.devices)
-        now = AddBoardParams("adb" if usable else "emulated", chip=chip)
+        boards = session.boards
+        real = any(one.usable and one.id not in boards.emulated for one in boards.devices)
+        now = AddBoardParams("adb" if real else "emulated", chip=chip)
         choices = {"chip": EMULATED_CHIPS}
         NEW_BOARD.ask(owner.app, now, then=add, check=_addressed, choices=choices)
 
