@@ -41,7 +41,7 @@ class QuietCrashApp(App[None]):
         self._palette = XtermPalette()
         self._typed: deque[events.Event] = deque()
         self._sent: tuple[events.Event, Screen[Any], Widget] | None = None
-        self._following = False
+        self._following = self._bound = False
 
     @property
     def colours(self) -> str:
@@ -76,18 +76,19 @@ class QuietCrashApp(App[None]):
             await super().on_event(event)
             if self._sent is None or event is not self._sent[0]:
                 return
-            if not self._typed:  # it came back, and its bindings were run
+            self._bound = True  # it came back, and its bindings were run
+            if not self._typed:
                 self._sent = None
         if self._sent is None:
             await self._take_typed()
-        elif not self._following:
+        elif not self._following or not self._sent[2].is_running:
             self._following = True
             self._go_behind(self._sent[2], again=True)
 
     async def _take_typed(self) -> None:
         while self._typed and self._sent is None:
             event, target = self._typed.popleft(), self.focused or self.screen
-            self._sent = event, self.screen, target
+            self._sent, self._bound = (event, self.screen, target), False
             await super().on_event(event)
             if not event.is_forwarded:
                 self._sent = None
@@ -96,14 +97,14 @@ class QuietCrashApp(App[None]):
             self._go_behind(self._sent[2], again=True)
 
     def _go_behind(self, node: MessagePump, *, again: bool) -> None:
-        """Go up behind what was sent to a node; ``again`` behind the messages that this led to."""
+        """Go up behind a key that was sent to a node; ``again`` behind what its bindings told."""
         if not node.call_later(self._done_in, node, again) and node is not self:
             self.call_later(self._done_in, self, again)
 
     async def _done_in(self, node: MessagePump, again: bool) -> None:
         if node is not self:
             self._go_behind(node._parent or self, again=again)
-        elif again and self._sent is not None:
+        elif again and self._bound and self._sent is not None:
             self._go_behind(self._sent[2], again=False)
         else:
             self._sent, self._following = None, False

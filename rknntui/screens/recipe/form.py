@@ -16,6 +16,7 @@ from textual.widgets import Input
 from engine import OPTIONS, SECTIONS, EngineError, Option, sanitize
 from engine.wire.requests import VALIDATE, OfRecipe
 from rknntui.screens.base.workspace import Workspace
+from rknntui.widgets.entries import TextLine
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.strips import fit
 
@@ -163,8 +164,7 @@ class OptionForm(Container):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.rows = FormRows(id="options")
-        self._editor = Input(compact=True, select_on_focus=True)
-        self._editor.cursor_blink = False
+        self._editor = TextLine(select_on_focus=True)
         self._edited: Option | None = None
 
     def compose(self) -> ComposeResult:
