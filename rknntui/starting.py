@@ -38,10 +38,7 @@ class Starting:
         """Ask, in one line, whether a job starts that the target does not fit; whether it waits
         for the answer, which is to start it again.
         """
-        session = self._app.session
-        known = mismatches(session)
-        if getattr(params, "device", session.boards.chosen) != session.boards.chosen:
-            known = tuple(one for one in known if one.kind != "board")
+        known = mismatches(self._app.session, getattr(params, "device", None))
         told = next((one for one in known if method in one.stops), None)
         if told is None:
             return False

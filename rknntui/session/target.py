@@ -45,11 +45,17 @@ class Mismatch:
         return f"{self.what} {{{self.action}}} {self.does}."
 
 
-def mismatches(session: Session) -> tuple[Mismatch, ...]:
-    """What does not fit, the gravest first; empty while nothing is open."""
+def mismatches(session: Session, board: str | None = None) -> tuple[Mismatch, ...]:
+    """What does not fit, the gravest first; empty while nothing is open.
+
+    Args:
+        session: whose target it is.
+        board: id of the board that is meant; None for the target's.
+    """
     if session.model is None:
         return ()
-    every = (_board(session), _compiled(session), _toolkit(session), _build(session))
+    own = _board(session, board or session.boards.chosen or "")
+    every = (own, _compiled(session), _toolkit(session), _build(session))
     return tuple(one for one in every if one is not None)
 
 
@@ -96,14 +102,13 @@ def changed_since(session: Session) -> str:
 # -- what does not fit -----------------------------------------------------------------------------
 
 
-def _board(session: Session) -> Mismatch | None:
-    chip, own = session.chip.lower(), session.boards.chip_of(session.boards.chosen).lower()
+def _board(session: Session, board: str) -> Mismatch | None:
+    chip, own = session.chip.lower(), session.boards.chip_of(board).lower()
     if not chip or not own or chip == own:
         return None
-    board = sanitize(session.boards.chosen or "", 40)
     other, ours = generation_of(own), generation_of(chip)
     why = f" of generation {other}, not {ours}" if other != ours else ""
-    what = f"{board} is an {own}{why}; the recipe is for {chip}."
+    what = f"{sanitize(board, 40)} is an {own}{why}; the recipe is for {chip}."
     stops = ("build", "compile", *BOARD_JOBS)
     short = f"the board is an {own}, the recipe for {chip}"
     return Mismatch("board", what, short, "app.target", "changes the target", stops)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from engine.wire.board import BOARD_RUN, BoardFacts
+from engine.wire.board import BOARD_MEMORY, BOARD_RUN, BoardFacts, MemoryParams
 from engine.wire.build import BUILD, BuildParams
 from engine.wire.compile import COMPILE, CompiledModels
 from rknntui.app import Workbench
@@ -141,4 +142,8 @@ async def test_work_that_the_target_does_not_fit_is_asked_about_in_one_line(
         assert submitted == []
         app.start_job(BUILD, params, "build net")
         await until(pilot, lambda: submitted == ["build net"], "the second start is a yes")
+        app.session.boards.choose(None)
+        memory = MemoryParams(recipe=params.recipe, device="adb:1")
+        assert app.starting.asks(BOARD_MEMORY.name, memory), "of the board that the job is for"
+        assert not app.starting.asks(BOARD_MEMORY.name, replace(memory, device="adb:2"))
         assert set(WORKSPACES) >= {tab.name for tab in step_tabs(app.session)}
