@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import getters, on
 from textual.containers import Vertical
 
-from engine import LOG_LINES
+from engine import (
+    LOG_LINES,
+    compare_builds,
+    recipe_of,
+    result_of,
+    results_of,
+    sections_text,
+    summary_text,
+)
+from engine.wire.build import BUILD, BuildSummary
+from engine.wire.method import Query
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.job_pane import JobPane
@@ -17,10 +27,14 @@ from rknntui.widgets.line_list import SidePane
 from rknntui.widgets.one_line import SearchLine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
     from textual.worker import WorkType
 
-    from engine import JobRecord
+    from engine import BuildRow, JobRecord
+    from engine.wire.method import Method
+    from rknntui.bridge import Bridge
     from rknntui.widgets.strips import Line
 
 
@@ -133,3 +147,34 @@ def text_lines(text: str, width: int) -> list[Line]:
             wrapped(row.strip(), width, style, indent) if len(row) > width else [[(row, style)]]
         )
     return lines
+
+
+def changes_text(pair: tuple[BuildRow, BuildRow] | str, jobs: Sequence[JobRecord]) -> str:
+    """What differs between two builds; a text instead of them says why there are not two."""
+    return pair if isinstance(pair, str) else sections_text(compare_builds(*pair, jobs))
+
+
+def summary_of(row: BuildRow | None) -> str:
+    """What a build changed, its note and its summary."""
+    if row is None:
+        return ""
+    summary: BuildSummary | None = result_of(row.record, BUILD)
+    text = "The summary of this build is gone." if summary is None else summary_text(summary)
+    return "\n".join([f"Changed: {row.changes}", row.note or "", text])
+
+
+async def report_text(bridge: Bridge, records: Sequence[JobRecord], record: JobRecord) -> str:
+    """The HTML report of what is known of a build; what is not known is told in it, not asked for."""
+    from engine import gather_report, report_html
+
+    recipe = recipe_of(record)
+
+    async def ask(method: Method[Any, Any], params: Any) -> Any:
+        if isinstance(method, Query):
+            return await bridge.call(method, params)
+        if method is BUILD:
+            return await asyncio.to_thread(result_of, record, method)
+        known = results_of(records, method, recipe)
+        return await asyncio.to_thread(next, known, None)
+
+    return await asyncio.to_thread(report_html, await gather_report(ask, recipe))

@@ -15,17 +15,10 @@ from engine import (
     BuildRow,
     JobRecord,
     build_rows,
-    compare_builds,
     recipe_of,
-    result_of,
-    results_of,
     sanitize,
-    sections_text,
-    summary_text,
 )
-from engine.wire.build import BUILD, BuildSummary
 from engine.wire.build_tables import SWEEP_ROWS
-from engine.wire.method import Query
 from engine.wire.project_tables import BUILDS, JOBS
 from engine.wire.sweep import SWEEP, SweepParams
 from rknntui.bridge import in_background
@@ -33,7 +26,7 @@ from rknntui.keys.actions import REGISTRY, with_keys
 from rknntui.keys.commandline import job_command
 from rknntui.links import GoTo
 from rknntui.screens.base.views import LOW, TableWorkspace
-from rknntui.screens.builds.detail import Detail
+from rknntui.screens.builds.detail import Detail, changes_text, report_text, summary_of
 from rknntui.screens.builds.front import BuildTimes, FrontChart
 from rknntui.screens.builds.variants import (
     NO_VARIANTS,
@@ -53,7 +46,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.worker import WorkType
 
-    from engine.wire.method import Method
     from rknntui.session.messages import JobChanged
 
 LIMIT = 500
@@ -277,9 +269,9 @@ class Builds(TableWorkspace):
     async def _tell(self) -> None:
         wanted, row, pair = self._wanted, self.row, self._pair()
         if self._detail:
-            text = await asyncio.to_thread(_changes, pair, self._records)
+            text = await asyncio.to_thread(changes_text, pair, self._records)
         else:
-            text = await asyncio.to_thread(_summary, row)
+            text = await asyncio.to_thread(summary_of, row)
         if wanted == self._wanted and self._alive:
             self.detail.show_text(text)
 
@@ -485,20 +477,8 @@ class Builds(TableWorkspace):
             self.action_save_table()
 
     async def _report(self, record: JobRecord) -> None:
-        from engine import gather_report, report_html
-
         recipe = recipe_of(record)
-
-        async def ask(method: Method[Any, Any], params: Any) -> Any:
-            """What is not known is not asked for: the report says so."""
-            if isinstance(method, Query):
-                return await self.bridge.call(method, params)
-            if method is BUILD:
-                return await asyncio.to_thread(result_of, record, method)
-            known = results_of(self._records, method, recipe)
-            return await asyncio.to_thread(next, known, None)
-
-        text = await asyncio.to_thread(report_html, await gather_report(ask, recipe))
+        text = await report_text(self.bridge, self._records, record)
         name = sanitize(PurePath(str(recipe.get("model"))).stem, 60)
         self.workbench.output.save("Write the report", f"{name}.html", text)
 
@@ -512,15 +492,3 @@ class Builds(TableWorkspace):
     def command_line(self) -> list[str]:
         record = self.record
         return job_command(record.method, record.params) if record is not None else []
-
-
-def _changes(pair: tuple[BuildRow, BuildRow] | str, jobs: Sequence[JobRecord]) -> str:
-    return pair if isinstance(pair, str) else sections_text(compare_builds(*pair, jobs))
-
-
-def _summary(row: BuildRow | None) -> str:
-    if row is None:
-        return ""
-    summary: BuildSummary | None = result_of(row.record, BUILD)
-    text = "The summary of this build is gone." if summary is None else summary_text(summary)
-    return "\n".join([f"Changed: {row.changes}", row.note or "", text])
