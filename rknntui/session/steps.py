@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from engine import human_bytes, sanitize, shape_text, sqnr_rank, sqnr_text
 from engine.wire.formats import COUNT, DURATION, PERCENT, PROGRESS, RATE
 from engine.wire.names import VENDOR_KINDS
+from rknntui.session.promotion import layers_of
 from rknntui.session.target import changed_since, toolkit_of
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ def _config(session: Session) -> Step:
         return Step("failed", str(len(problems)), text, "overview.problem", does)
     unsaved = session.recipe_path is not None and session.dirty
     said = [figure] + ["not saved"] * unsaved
+    if quantizes and (own := layers_of(recipe)):
+        said.append(f"{_count(len(own), 'layer')} promoted")
     said += [session.value("quantized_algorithm")] * quantizes
     pixels = {
         name: recipe[f"{name}_values"] for name in ("mean", "std") if f"{name}_values" in recipe

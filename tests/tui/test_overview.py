@@ -83,6 +83,12 @@ def test_a_build_is_running_done_or_of_another_recipe() -> None:
     session.recipe_path = "/m.yaml"
     config = next(step for step in steps(session) if step.name == "config")
     assert (config.sign, "not saved" in config.text) == ("●", True)
+    session.set_value("do_quantization", True)
+    session.set_value("quantized_layers", {"Conv": "float16", "Conv_1": "int16"})
+    config = next(step for step in steps(session) if step.name == "config")
+    assert "2 layers promoted" in config.text
+    session.undo()
+    session.undo()
     found = {step.name: replace(step, state="done") for step in steps(session)}
     ready = (*steps(session)[1:], found["model"])
     assert next_step(ready).name == "build", "a change that is not saved holds nothing up"
