@@ -36,6 +36,7 @@ class RecordView(Vertical):
     ) -> None:
         super().__init__(id=id)
         self.title = title
+        self._given = ""
         self.table = table
         self._caption = Static("", classes="caption", markup=False)
         self._filter = SearchLine("filter: Enter applies it, Esc shows all")
@@ -48,10 +49,10 @@ class RecordView(Vertical):
     def on_mount(self) -> None:
         self._tell()
 
-    def set_title(self, title: str) -> None:
-        """Change the first words of the caption."""
-        if title != self.title:
-            self.title = title
+    def set_title(self, title: str, given: str = "") -> None:
+        """Change the first words of the caption, and what is said of the order of unsorted rows."""
+        if (title, given) != (self.title, self._given):
+            self.title, self._given = title, given
             self._tell()
 
     def on_record_table_arranged(self, event: RecordTable.Arranged) -> None:
@@ -63,15 +64,18 @@ class RecordView(Vertical):
     def _tell(self) -> None:
         table = self.table
         shown, total = table.row_count, table.total
-        parts = [self.title.partition(" · ")[0] if table.filter_text else self.title]
-        if total:
-            parts.append(f"{shown} of {total}" if shown != total else str(total))
+        name, _, rest = self.title.partition(" · ")
+        order = self._given
         if table.sorted_by is not None:
             mark = "▼" if table.descending else "▲"
-            parts.append(f"by {table.declared.column(table.sorted_by).called} {mark}")
+            order = f"by {table.declared.column(table.sorted_by).called} {mark}"
+        parts = [name, order]  # the order is the last to be cut
+        parts.append("" if table.filter_text else rest)
+        if total:
+            parts.append(f"{shown} of {total}" if shown != total else str(total))
         if table.filter_text:
             parts.append(f"with “{table.filter_text}” · Esc shows all")
-        self._caption.update(" · ".join(parts))
+        self._caption.update(" · ".join(filter(None, parts)))
 
     def open_filter(self) -> None:
         """Let the user type the filter."""

@@ -213,11 +213,14 @@ class RecordTable(Rows, Generic[R]):
     # -- keys ------------------------------------------------------------------------------------
 
     def action_sort(self) -> None:
-        """Sort by the next column that says something; after the last one, as given."""
+        """Sort by the next column that has a heading and says something; after the last one, as
+        given. Signs and bars stand beside what they are of.
+        """
         keys = [column.key for column in self.columns]
         first = keys.index(self.sorted_by) + 1 if self.sorted_by in keys else 0
         for column in self.columns[first:]:
-            if any(column.of(record) not in (None, "", " ") for record in self._records):
+            said = column.title and any(column.of(r) not in (None, "") for r in self._records)
+            if said:
                 falls = column.format.right and column is not self.columns[0]
                 self.sort_field(column.key, descending=falls)
                 return

@@ -7,6 +7,7 @@ import json
 import pytest
 from textual.app import App, ComposeResult
 from textual.widget import Widget
+from textual.widgets import Static
 
 from engine import table_file
 from engine.graph.ir.views import Groups
@@ -14,11 +15,12 @@ from engine.wire.build import SimulatedOutput, TopValue
 from engine.wire.build_tables import OUTPUTS
 from engine.wire.formats import NUMBER
 from engine.wire.model import GraphView
-from engine.wire.table import Column
+from engine.wire.table import MARK, Column
 from engine.wire.table import Table as Declared
 from rknntui.widgets.charts import Histogram, histogram_lines
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.line_list import TextRows
+from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import cells, fit
 from tests.tui.conftest import until
@@ -110,6 +112,20 @@ async def test_a_table_sorts_numbers_as_numbers_and_nothing_last() -> None:
         made.set_filter("c 10")
         assert names() == ["C"]
         assert made.as_rows() == [("name", "value"), ("C", "10.5")]
+
+
+async def test_the_caption_says_the_one_order_that_rows_have() -> None:
+    declared = Declared("made", "", (MARK, *table().declared.columns))
+    view = RecordView("Made · so", RecordTable(declared, id="made", what="made"))
+    async with Host(view).run_test(size=(60, 9)) as pilot:
+        caption = lambda: str(view.query_one(".caption", Static).render())  # noqa: E731
+        view.table.set_records([{"mark": "●", **row} for row in ROWS])
+        view.set_title("Made · so", "by worth")
+        assert caption() == "Made · by worth · so · 3"
+        view.table.action_sort()
+        assert view.table.sorted_by == "name", "a mark has no heading and is no order"
+        await pilot.pause()
+        assert caption() == "Made · by name ▲ · so · 3", "not by worth any more"
 
 
 async def test_a_row_and_its_head_have_the_same_width() -> None:

@@ -209,8 +209,7 @@ class Layers(Promoting):
         if first:  # what is most worth a look came to the top
             self.table.cursor = 0
         said = set_text(session, self.view)
-        order = order if self.table.sorted_by is None else ""
-        self.layers_view.set_title(" · ".join(filter(None, ("Layers", order, said))))
+        self.layers_view.set_title(" · ".join(filter(None, ("Layers", said))), order)
         self._draw_outputs()
         self._draw_layer()
 
