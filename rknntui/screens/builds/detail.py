@@ -164,7 +164,7 @@ def summary_of(row: BuildRow | None) -> str:
 
 
 async def report_text(bridge: Bridge, records: Sequence[JobRecord], record: JobRecord) -> str:
-    """The HTML report of what is known of a build; what is not known is told in it, not asked for."""
+    """The HTML report of what is known of a build; what is not known is named in it."""
     from engine import gather_report, report_html
 
     recipe = recipe_of(record)
