@@ -153,7 +153,7 @@ async def test_log_search_marks_and_commands(demo: Path) -> None:
         await built(pilot, 3)
         await until(pilot, lambda: "from the cache" in screen_text(app), "stages from the cache")
         await pilot.press("tab", "slash", *"w8a8")
-        await until(pilot, lambda: "lines with “w8a8”" in screen_text(app), "found lines")
+        await until(pilot, lambda: "1 line with “w8a8”" in screen_text(app), "found lines")
         await pilot.press("enter", "n", "escape", "escape")
         await pilot.press("slash", *"nothing like it")
         await settle(pilot)
