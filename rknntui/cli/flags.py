@@ -226,10 +226,13 @@ def _flag(option: Option) -> Callable[[Command], Command]:
 
 
 def _joined(
-    _ctx: click.Context, _param: click.Parameter, mappings: tuple[dict[str, object], ...]
+    _ctx: click.Context, _param: click.Parameter, mappings: tuple[dict[str, object] | None, ...]
 ) -> dict[str, object] | None:
-    """The entries of a repeated flag as one mapping; None where it was not given."""
-    return {name: value for one in mappings for name, value in one.items()} or None
+    """The entries of a repeated flag as one mapping, of an empty text none; None where it was not
+    given.
+    """
+    entries = {name: value for one in mappings for name, value in (one or {}).items()}
+    return entries if mappings else None
 
 
 def values_of(arguments: dict[str, object]) -> dict[str, object]:

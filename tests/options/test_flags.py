@@ -55,6 +55,7 @@ def test_a_rendered_mapping_is_one_flag_that_reads_back() -> None:
     ):
         (option,) = (o for o in OPTIONS if o.name == name)
         assert parsed(option.flag, option.render(value))[:2] == (0, {name: value})
+        assert parsed(option.flag, "")[:2] == (0, {name: {}}), "not the ones of the recipe's file"
 
 
 def test_what_is_refused_has_no_flag_and_the_compilers_options_say_so() -> None:
