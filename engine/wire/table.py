@@ -55,7 +55,7 @@ class Column:
         value: from a row to the value; a text is a path of attributes (``memory.total``), empty:
             the attribute ``key``; None: only a record has it, made by who knows. A ``lambda`` at a
             field knows no names of its module, since annotations are evaluated in the class.
-        width: least cells; 0: those of the format and the heading.
+        width: least cells, where the heading has no more; 0: those of the format.
         grow: share of the space that is left once every text is shown whole.
         style: from a value (None too) to what it means.
         from_width: width of the screen in cells below which it is hidden; with one it is hidden too
@@ -93,7 +93,7 @@ class Column:
     @property
     def cells(self) -> int:
         """Least width."""
-        return self.width or max(self.format.width, len(self.title))
+        return max(self.width or self.format.width, len(self.title))
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 import engine.wire
 from engine import html_table, table_file, table_lines
 from engine.wire import formats
-from engine.wire.cost import ChipEstimate, Interval, MemoryCost
+from engine.wire.cost import Bound, ChipEstimate, Interval, MemoryCost
 from engine.wire.cost_tables import CHIPS
 from engine.wire.formats import ABSENT, Format, range_of
+from engine.wire.layer_tables import COST, ROOFLINE
 from engine.wire.table import Column, Table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,6 +189,12 @@ def test_a_table_is_whole(table: Table) -> None:
         assert len(column.heads) == column.format.parts, column.key
         assert not column.unlike or table.column(column.unlike)
         assert column.name or column.help.endswith("."), f"{column.key} has no help"
+        assert column.cells >= len(column.title), f"{column.key}: its heading would be cut"
+
+
+def test_what_limits_a_layer_is_never_cut() -> None:
+    for table in (COST, ROOFLINE):
+        assert table.column("bound").cells >= max(map(len, get_args(Bound)))
 
 
 def test_a_heading_has_one_format() -> None:
