@@ -57,7 +57,8 @@ def _place() -> Iterator[Path]:
     place = Path("/tmp/digits")  # noqa: S108
     place.mkdir()
     try:
-        with tempfile.TemporaryDirectory() as home:
+        # a worker may write into its cache while it ends
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
             for name in ("CONFIG", "STATE", "CACHE", "DATA"):
                 os.environ[f"XDG_{name}_HOME"] = str(Path(home) / name.lower())
             os.environ["HOME"] = home
