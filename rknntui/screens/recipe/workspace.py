@@ -187,8 +187,8 @@ class Recipe(TableWorkspace):
 
     @on(SidePane.Resized)
     def _draw_side(self) -> None:
-        if not self.is_attached:
-            return
+        if not self.is_attached or not self.shown:
+            return  # hidden it has no width: its text would have other lines when it is shown
         self._draw_help()
         session = self.session
         lines, self._targets = issue_lines(
