@@ -1,4 +1,4 @@
-"""Themes on terminals with all colours, with 256 and with 16."""
+"""Themes, ours and the user's own, on terminals with all colours, with 256 and with 16."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from textual.color import Color
 from rknntui.app import Workbench
 from rknntui.colours import read_theme
 from rknntui.palette import Triplet, _distance, _oklab, nearest, xterm_colour
+from rknntui.session.kept import State, save_state
 from rknntui.widgets.thumbnail import Thumbnail
 from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, settle, until
@@ -129,6 +130,89 @@ async def test_a_terminal_of_16_colours_has_its_own_and_pictures_of_characters(
                     assert colour is None or colour.type in standard
         app.save_state()
     assert json.loads((state / "interface.json").read_text())["theme"] == "light"
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_themes_are_looked_at_and_kept(own_home: Path) -> None:
+    app = Workbench()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.action_theme()
+        await settle(pilot)
+        for name in ("ansi", "dark", "high-contrast", "light", "low-bandwidth"):
+            assert name in screen_text(app)
+        await pilot.press(*"low", "enter")
+        await settle(pilot)
+        assert app.theme == "low-bandwidth"
+        await pilot.press("q")
+    again = Workbench()
+    assert again.theme == "low-bandwidth"
+
+
+def own_theme(home: Path, content: str) -> None:
+    """The theme ``mine`` of the user."""
+    folder = home / ".config" / "rknntui" / "themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(content)
+
+
+@pytest.mark.usefixtures("no_engine")
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('primary = "no colour"', "is not a colour: 'no colour'"),
+        *(
+            (f'primary = "#336699"\n[variables]\n{line}', "the variable")
+            for line in (
+                'text-muted = "no colour"',
+                'text-muted = "} Screen { display: none"',
+                'block-cursor-text-style = "bald"',
+                'scrollbar = "$nothing"',
+                "border = 3",
+                '"a b" = "red"',
+            )
+        ),
+    ],
+)
+async def test_a_bad_theme_falls_back_with_a_notice(
+    own_home: Path, content: str, said: str
+) -> None:
+    own_theme(own_home, content)
+    save_state(State(theme="mine"), pytest.fail)
+    app = Workbench()
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await settle(pilot)
+        assert app.theme == "dark"
+        # the notice is wrapped where it has to be, with a bar before each of its lines
+        assert said in " ".join(screen_text(app).replace("▌", "").split())
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_good_variables_of_a_theme_are_taken(own_home: Path) -> None:
+    own_theme(
+        own_home,
+        'primary = "#336699"\n[variables]\ntext-muted = "auto 60%"\nscrollbar = "red 40%"\n'
+        'block-cursor-text-style = "bold not underline"\nlink-background = "initial"\n',
+    )
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert app.theming.use("mine")
+        await settle(pilot)
+        assert app.theme == "mine"
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_no_colour_is_asked_for_and_nothing_depends_on_it(monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = Workbench()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip.apply_filter(app._filters[-1], app.screen.background_colors[1]):
+                style = segment.style
+                for colour in (style.color, style.bgcolor) if style else ():
+                    if colour is not None and colour.triplet is not None:
+                        assert len(set(colour.triplet)) == 1, segment
 
 
 SIGNS = re.compile(r"[✓✗!●▶○~…–↑↓▲▼+−•◆·-]|\b(no|not|none|Fix|input|output)\b")

@@ -13,12 +13,15 @@ from textual.widgets import Input
 
 from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, PromptDialog, TextDialog
-from rknntui.screens.dialogs.help import JumpOverlay
+from rknntui.screens.dialogs.help import JumpOverlay, first_lines
 from rknntui.screens.dialogs.lists import ChoiceDialog
 from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.dialogs.request import Form, RequestDialog
+from rknntui.session.state import Session
+from rknntui.session.steps import Step
 from rknntui.widgets.entries import ChoiceLine
 from rknntui.widgets.line_list import TextRows
+from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.test_forms import NOW, Asked
 
@@ -89,6 +92,68 @@ async def test_a_list_is_searched_chosen_from_and_closed_like_that_of_files() ->
         assert (dialog.here, dialog.query_one(Input).has_focus) == ("chip6", True)
         await pilot.click(rows, offset=(4, 6))
         await until(pilot, lambda: taken[-1] == "chip6", "by the mouse alone")
+
+
+async def test_help_names_the_keys_of_the_focus() -> None:
+    app = Workbench()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "Help: Overview" in text
+        assert "In this list" in text
+        assert "Do the step under the cursor" in app.screen.query_one("TextRows").text()
+        assert "Open the workspace Builds." in app.screen.query_one("TextRows").text()
+        await pilot.press("escape", keys_of("builds")[0], "f1")
+        await settle(pilot)
+        assert "Help: Builds" in screen_text(app)
+        rows = []
+        for keys in (keys_of("layers")[0],), ("V",):  # columns Quality, and the guide
+            await pilot.press("escape", *keys, "question_mark")
+            await settle(pilot)
+            rows.append(app.screen.query_one("TextRows").text())
+        assert "Measure" in rows[0]
+        assert "Compare the layers with the float graph" in rows[0]
+        assert "step of the guide" not in rows[0]
+        assert "Run the next step of the guide." in rows[1]
+        assert "Compare the layers" not in rows[1]
+
+
+def test_help_names_a_next_step_whose_action_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step("possible", "", "", "overview.compile", "compile for rk3588", name="compile")
+    monkeypatch.setattr("rknntui.screens.dialogs.help.next_step", lambda known: step)
+    said = first_lines(Session(lambda message: None), "chips", "Chips")[-1]
+    assert said == "Next: compile for rk3588 (0, Enter)."
+
+
+async def test_help_is_searched_by_keys_and_words() -> None:
+    app = Workbench()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        rows = app.screen.query_one("TextRows")
+        whole = rows.text()
+        assert whole.count("Everywhere") == 1
+        assert "Page Left" not in whole
+        await pilot.press("slash", *"quit")  # q is a letter here, and closes nothing
+        await settle(pilot)
+        assert "Quit; if a job is running" in rows.text()
+        assert "Find nodes" not in rows.text()
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "Find nodes" not in rows.text(), "Enter keeps the filter"
+        await pilot.press("slash", *"zzz")
+        await settle(pilot)
+        assert rows.text() == "no matches"
+        await pilot.press("escape")
+        await settle(pilot)
+        assert rows.text() == whole
+        await pilot.press("q")
+        await settle(pilot)
+        assert app.is_running
+        assert len(app.screen_stack) == 1
 
 
 async def test_a_click_turns_a_choice() -> None:

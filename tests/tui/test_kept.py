@@ -1,7 +1,8 @@
-"""What is kept from one start to the next, where a file is damaged or the disk is full."""
+"""What is kept from one start to the next, also where a file is damaged or the disk is full."""
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from rknntui.app import Workbench
 from rknntui.output import CLIPBOARD_LIMIT
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, ErrorDialog
 from rknntui.session.kept import LIMIT, Draft, Drafts, State, load_state, save_state
+from rknntui.workspaces import keys_of
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import model_view
 from tests.tui.terminal import Terminal
@@ -76,6 +78,18 @@ async def test_a_pipe_as_the_state_file_does_not_stop_the_start(own_home: Path) 
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
         assert app.theme == "dark"
+
+
+def test_texts_of_the_state_file_are_cleaned(own_home: Path) -> None:
+    state = own_home / ".local" / "state" / "rknntui"
+    state.mkdir(parents=True)
+    hurt = {"a\x9b31m": ["b\u202e\nc\x7f"]}
+    recipe = {"model": [1, None, {"d": "e\x1b[2J"}]}
+    content = json.dumps({"version": 1, "views": hurt, "recipe": recipe})
+    (state / "interface.json").write_text(content)
+    found = load_state(pytest.fail)
+    assert found.views == {"a31m": ("b\nc",)}
+    assert found.recipe == {"model": [1, None, {"d": "e[2J"}]}
 
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
@@ -180,3 +194,22 @@ async def test_of_two_runs_whose_terminal_is_gone_both_keep_their_changes(own_ho
         draft = Drafts(state_folder() / "drafts").of("/m.onnx")
         assert draft is not None
         assert draft.recipe["optimization_level"] == 1
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_the_last_state_is_restored(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        app.session.set_value("mean_values", [[127.0, 127.0, 127.0, 127.0]])
+        await pilot.press(keys_of("builds")[0])
+        await settle(pilot)
+        await pilot.press("q")
+    again = Workbench()
+    async with again.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        assert again.current == "builds"
+        await until(pilot, lambda: again.session.model is not None, "the model is open again")
+        assert again.session.recipe["mean_values"] == [[127.0, 127.0, 127.0, 127.0]]
+        assert again.session.dirty

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import signal
@@ -24,11 +23,7 @@ from rknntui.keys.keymap import conflicts, indistinct
 from rknntui.screens.bench.panes import BenchViews
 from rknntui.screens.builds.workspace import TABLES
 from rknntui.screens.chips.panes import ChipViews
-from rknntui.screens.dialogs.help import first_lines
 from rknntui.screens.result.panes import Results
-from rknntui.session import kept
-from rknntui.session.state import Session
-from rknntui.session.steps import Step
 from rknntui.workspaces import WORKSPACES, keys_of, load, load_all
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
@@ -136,70 +131,6 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
         await settle(pilot)
         await pilot.press("enter", "enter")
         await until(pilot, lambda: app.current == "builds", "the workspace Builds")
-
-
-@pytest.mark.usefixtures("no_engine")
-async def test_help_names_the_keys_of_the_focus() -> None:
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        await pilot.press("question_mark")
-        await settle(pilot)
-        text = screen_text(app)
-        assert "Help: Overview" in text
-        assert "In this list" in text
-        assert "Do the step under the cursor" in app.screen.query_one("TextRows").text()
-        assert "Open the workspace Builds." in app.screen.query_one("TextRows").text()
-        await pilot.press("escape", keys_of("builds")[0], "f1")
-        await settle(pilot)
-        assert "Help: Builds" in screen_text(app)
-        rows = []
-        for keys in (keys_of("layers")[0],), ("V",):  # columns Quality, and the guide
-            await pilot.press("escape", *keys, "question_mark")
-            await settle(pilot)
-            rows.append(app.screen.query_one("TextRows").text())
-        assert "Measure" in rows[0]
-        assert "Compare the layers with the float graph" in rows[0]
-        assert "step of the guide" not in rows[0]
-        assert "Run the next step of the guide." in rows[1]
-        assert "Compare the layers" not in rows[1]
-
-
-def test_help_names_a_next_step_whose_action_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    step = Step("possible", "", "", "overview.compile", "compile for rk3588", name="compile")
-    monkeypatch.setattr("rknntui.screens.dialogs.help.next_step", lambda known: step)
-    said = first_lines(Session(lambda message: None), "chips", "Chips")[-1]
-    assert said == "Next: compile for rk3588 (0, Enter)."
-
-
-@pytest.mark.usefixtures("no_engine")
-async def test_help_is_searched_by_keys_and_words() -> None:
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        await pilot.press("question_mark")
-        await settle(pilot)
-        rows = app.screen.query_one("TextRows")
-        whole = rows.text()
-        assert whole.count("Everywhere") == 1
-        assert "Page Left" not in whole
-        await pilot.press("slash", *"quit")  # q is a letter here, and closes nothing
-        await settle(pilot)
-        assert "Quit; if a job is running" in rows.text()
-        assert "Find nodes" not in rows.text()
-        await pilot.press("enter")
-        await settle(pilot)
-        assert "Find nodes" not in rows.text(), "Enter keeps the filter"
-        await pilot.press("slash", *"zzz")
-        await settle(pilot)
-        assert rows.text() == "no matches"
-        await pilot.press("escape")
-        await settle(pilot)
-        assert rows.text() == whole
-        await pilot.press("q")
-        await settle(pilot)
-        assert app.is_running
-        assert len(app.screen_stack) == 1
 
 
 @pytest.mark.long
@@ -317,92 +248,6 @@ async def test_a_notice_covers_nothing_and_passes_only_a_long_one_has_a_box() ->
 
 
 @pytest.mark.usefixtures("no_engine")
-async def test_themes_are_looked_at_and_kept(own_home: Path) -> None:
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        app.action_theme()
-        await settle(pilot)
-        for name in ("ansi", "dark", "high-contrast", "light", "low-bandwidth"):
-            assert name in screen_text(app)
-        await pilot.press(*"low", "enter")
-        await settle(pilot)
-        assert app.theme == "low-bandwidth"
-        await pilot.press("q")
-    again = Workbench()
-    assert again.theme == "low-bandwidth"
-
-
-@pytest.mark.usefixtures("no_engine")
-async def test_a_bad_theme_falls_back_with_a_notice(own_home: Path) -> None:
-    folder = own_home / ".config" / "rknntui" / "themes"
-    folder.mkdir(parents=True)
-    (folder / "mine.toml").write_text('primary = "no colour"\n')
-    state = own_home / ".local" / "state" / "rknntui"
-    state.mkdir(parents=True)
-    (state / "interface.json").write_text(json.dumps({"version": 1, "theme": "mine"}))
-    app = Workbench()
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await settle(pilot)
-        assert app.theme == "dark"
-        # the notice is wrapped where it has to be, with a bar before each of its lines
-        assert "is not a colour: 'no colour'" in " ".join(screen_text(app).replace("▌", "").split())
-
-
-@pytest.mark.usefixtures("no_engine")
-@pytest.mark.parametrize(
-    "line",
-    [
-        'text-muted = "no colour"',
-        'text-muted = "} Screen { display: none"',
-        'block-cursor-text-style = "bald"',
-        'scrollbar = "$nothing"',
-        "border = 3",
-        '"a b" = "red"',
-    ],
-)
-async def test_a_bad_variable_of_a_theme_does_not_stop_the_start(own_home: Path, line: str) -> None:
-    folder = own_home / ".config" / "rknntui" / "themes"
-    folder.mkdir(parents=True)
-    (folder / "mine.toml").write_text(f'primary = "#336699"\n[variables]\n{line}\n')
-    state = own_home / ".local" / "state" / "rknntui"
-    state.mkdir(parents=True)
-    (state / "interface.json").write_text(json.dumps({"version": 1, "theme": "mine"}))
-    app = Workbench()
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await settle(pilot)
-        assert app.theme == "dark"
-        assert "the variable" in " ".join(n.message for n in app._notifications)
-
-
-@pytest.mark.usefixtures("no_engine")
-async def test_good_variables_of_a_theme_are_taken(own_home: Path) -> None:
-    folder = own_home / ".config" / "rknntui" / "themes"
-    folder.mkdir(parents=True)
-    (folder / "mine.toml").write_text(
-        'primary = "#336699"\n[variables]\ntext-muted = "auto 60%"\nscrollbar = "red 40%"\n'
-        'block-cursor-text-style = "bold not underline"\nlink-background = "initial"\n'
-    )
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        assert app.theming.use("mine")
-        await settle(pilot)
-        assert app.theme == "mine"
-
-
-def test_texts_of_the_state_file_are_cleaned(own_home: Path) -> None:
-    state = own_home / ".local" / "state" / "rknntui"
-    state.mkdir(parents=True)
-    hurt = {"a\x9b31m": ["b\u202e\nc\x7f"]}
-    recipe = {"model": [1, None, {"d": "e\x1b[2J"}]}
-    content = json.dumps({"version": 1, "views": hurt, "recipe": recipe})
-    (state / "interface.json").write_text(content)
-    found = kept.load_state(pytest.fail)
-    assert found.views == {"a31m": ("b\nc",)}
-    assert found.recipe == {"model": [1, None, {"d": "e[2J"}]}
-
-
-@pytest.mark.usefixtures("no_engine")
 async def test_a_keymap_made_to_hurt_is_told_in_plain_letters(own_home: Path) -> None:
     folder = own_home / ".config" / "rknntui"
     folder.mkdir(parents=True)
@@ -441,25 +286,6 @@ async def test_the_users_keys_count_and_wrong_ones_are_reported(own_home: Path) 
         app.screen.query_one("#detail").focus()
         await pilot.press("f9")
         await settle(pilot)
-
-
-@pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.usefixtures("warm")
-async def test_the_last_state_is_restored(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        app.session.set_value("mean_values", [[127.0, 127.0, 127.0, 127.0]])
-        await pilot.press(keys_of("builds")[0])
-        await settle(pilot)
-        await pilot.press("q")
-    again = Workbench()
-    async with again.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        assert again.current == "builds"
-        await until(pilot, lambda: again.session.model is not None, "the model is open again")
-        assert again.session.recipe["mean_values"] == [[127.0, 127.0, 127.0, 127.0]]
-        assert again.session.dirty
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -546,20 +372,6 @@ async def test_our_own_saving_is_no_news(model: Path, opened) -> None:
         assert "changed on disk" not in screen_text(app)
         path.write_text(path.read_text() + "# touched\n")
         await until(pilot, lambda: "recipe changed on disk" in screen_text(app), "the notice")
-
-
-@pytest.mark.usefixtures("no_engine")
-async def test_no_colour_is_asked_for_and_nothing_depends_on_it(monkeypatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        for strip in app.screen._compositor.render_strips():
-            for segment in strip.apply_filter(app._filters[-1], app.screen.background_colors[1]):
-                style = segment.style
-                for colour in (style.color, style.bgcolor) if style else ():
-                    if colour is not None and colour.triplet is not None:
-                        assert len(set(colour.triplet)) == 1, segment
 
 
 async def test_two_tellings_of_one_error_are_one_dialog(no_engine) -> None:
