@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
@@ -43,13 +43,10 @@ from engine.wire.cost_tables import CHIPS
 from engine.wire.devices import DEVICES_PERF, Performance
 from engine.wire.layer_tables import LAYERS
 from engine.wire.layers import LayerFigures, by_layer, layer_rows, layers_of
-from engine.wire.method import Method
+from engine.wire.method import Ask, Method
 from engine.wire.model import OPEN, RANGES, ModelView, RangeRow
 from engine.wire.requests import ModelTarget
 from engine.wire.sweep import SWEEP
-
-Ask = Callable[[Method[Any, Any], Any], Awaitable[Any]]
-"""Answers a query or gives a job's result; None where it is not known and is not to be asked."""
 
 _POINTS = 20
 """Other builds that the front has at most."""

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +22,7 @@ from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates, Interval
 from engine.wire.formats import FIGURE, SHORT_MOMENT
 
 if TYPE_CHECKING:
-    from engine.wire.method import Method
+    from engine.wire.method import Ask, Method
     from engine.wire.sweep import Sweep
 
 _MANY = 3
@@ -251,9 +243,7 @@ def pareto_front(points: Iterable[Priced]) -> list[Priced]:
 
 
 async def build_times(
-    ask: Callable[[Any, Any], Awaitable[Any]],
-    builds: Iterable[tuple[str, Values]],
-    chip: str | None = None,
+    ask: Ask, builds: Iterable[tuple[str, Values]], chip: str | None = None
 ) -> AsyncIterator[tuple[str, float | None]]:
     """The estimated milliseconds of an inference of builds, one after the other.
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from engine.base.plain import Values
 from engine.base.text import sanitize
-from engine.reports.build_report import Ask
 from engine.reports.texts import words
 from engine.wire.codec import encode
 from engine.wire.guide import GUIDE, GuideParams, Step
+from engine.wire.method import Ask
 
 _SIGNS = {"pass": "ok  ", "warning": "warn", "fail": "FAIL", "told": "    "}
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from engine.base.errors import EngineError
 from engine.base.paths import user_dirs
 from engine.base.version import install_line, requirements
-from engine.reports.build_report import Ask
 from engine.wire.doctor import DOCTOR, Check, Checks
-from engine.wire.method import Nothing
+from engine.wire.method import Ask, Nothing
 from engine.wire.vendor import (
     VENDOR_CHECK,
     VENDOR_KNOWN,

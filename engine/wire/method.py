@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from functools import cache
 from importlib import import_module
@@ -64,6 +64,10 @@ class Query(Method[P, R]):
 
 class Task(Method[P, R]):
     """Run as a job, with events and a record."""
+
+
+Ask = Callable[[Any, Any], Awaitable[Any]]
+"""Answers a query or job and its request; None where it is not known and is not to be asked."""
 
 
 @cache
