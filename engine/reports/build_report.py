@@ -85,7 +85,9 @@ async def gather_report(ask: Ask, recipe: Values) -> BuildReport:
         EngineError: it cannot be built; without a further figure the report says why.
     """
     values, absent = dict(recipe), []
-    summary: BuildSummary = await ask(BUILD, BuildParams(recipe=values))
+    summary: BuildSummary | None = await ask(BUILD, BuildParams(recipe=values))
+    if summary is None:
+        raise UsageError("The summary of this build is not known.", remedy="Build it again.")
     tables = [layers_of("kernel", summary.layers)]
 
     async def also(what: str, method: Method[Any, Any], params: Any) -> Any:

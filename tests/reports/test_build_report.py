@@ -22,6 +22,7 @@ from engine import (
     build_report,
     build_rows,
     chart_svg,
+    gather_report,
     list_jobs,
     report_html,
 )
@@ -86,6 +87,16 @@ def test_hostile_names_stay_text_and_nothing_is_loaded() -> None:
         root = ElementTree.fromstring(draw(known))  # noqa: S314 - our own text
         names = {each.tag.rpartition("}")[2] for each in root.iter()}
         assert names <= {"svg", "title", "rect", "text", "path", "circle"}
+
+
+async def test_a_build_without_a_result_has_no_report() -> None:
+    """One that failed, or whose record is gone: its answers are None in the workbench."""
+
+    async def ask(_method: object, _params: object) -> None:
+        return None
+
+    with pytest.raises(UsageError, match="The summary of this build is not known"):
+        await gather_report(ask, {"model": "net.onnx"})
 
 
 def test_a_script_has_all_of_a_build_where_a_loop_runs_already() -> None:
