@@ -10,12 +10,9 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine import OutputError, escaped, sanitize
-
-if TYPE_CHECKING:
-    pass
 
 LINE_LIMIT = 20_000
 """Characters of one line for people; longer ones are names that somebody made to hurt."""

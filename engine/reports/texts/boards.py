@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.base.text import human_bytes, sanitize
 from engine.reports.gates import point_name
@@ -19,7 +20,7 @@ from engine.wire.board_tables import (
 )
 from engine.wire.build import SimulatedOutput
 from engine.wire.build_tables import LARGEST, OUTPUTS
-from engine.wire.devices import BoardMemory, Listing, ModelOnBoard, Performance
+from engine.wire.devices import BoardAnswer, BoardMemory, Listing, ModelOnBoard, Performance
 from engine.wire.doctor import Check
 from engine.wire.formats import CELSIUS, CLOCK, DURATION, MILLISECONDS, SIZE
 from engine.wire.layer_tables import BOARD
@@ -28,10 +29,11 @@ from engine.wire.measured import RunsCompared
 from engine.wire.monitor import Monitored
 
 
-def where_line(device: str, chip: str, runtime: str, driver: str, label: str) -> str:
+def where_line(answer: BoardAnswer) -> str:
     """Which board with which software, and what its figures are."""
-    where = f"{sanitize(device)}: {chip}, runtime {sanitize(runtime)}"
-    return f"{where}{f', driver {sanitize(driver)}' if driver else ''} ({label})"
+    where = f"{sanitize(answer.device)}: {answer.chip}, runtime {sanitize(answer.runtime)}"
+    driver = f", driver {sanitize(answer.driver)}" if answer.driver else ""
+    return f"{where}{driver} ({answer.label})"
 
 
 def output_lines(outputs: Sequence[SimulatedOutput]) -> list[str]:
@@ -86,8 +88,7 @@ def _names(row: LayerFigures) -> str | None:
 
 @words.register
 def _ran(found: Ran) -> list[str]:
-    lines = [where_line(found.device, found.chip, found.runtime, found.driver, found.label)]
-    lines += output_lines(found.outputs)
+    lines = [where_line(found), *output_lines(found.outputs)]
     if found.milliseconds is not None:
         lines.append(
             f"{MILLISECONDS.text(found.milliseconds)} ms an inference on the board ({found.label})"
@@ -100,7 +101,7 @@ def _ran(found: Ran) -> list[str]:
 
 @words.register
 def _memory(usage: MemoryReport) -> list[str]:
-    lines = [where_line(usage.device, usage.chip, usage.runtime, "", usage.label)]
+    lines = [where_line(replace(usage, driver=""))]
     lines += usage.text.splitlines() or [memory_line(None, usage.label, usage.reason)]
     if usage.memory is not None and usage.memory.sram:
         lines.append(memory_line(usage.memory, usage.label))
@@ -130,17 +131,7 @@ def _listed(listing: Listing) -> list[str]:
 
 @words.register
 def _timed(measurements: Performance) -> list[str]:
-    lines = [
-        where_line(
-            measurements.device,
-            measurements.chip,
-            measurements.runtime,
-            measurements.driver,
-            measurements.label,
-        ),
-        "",
-    ]
-    lines += table_lines(POINTS, measurements.points)
+    lines = [where_line(measurements), "", *table_lines(POINTS, measurements.points)]
     for point in measurements.points:
         name = point_name(point)
         clocks = [f"{part} {CLOCK.text(hertz)}" for part, hertz in point.clocks.items()]

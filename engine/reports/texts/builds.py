@@ -9,7 +9,7 @@ from engine.base.text import human_bytes, sanitize
 from engine.report import layers_counted, rounding_lines, sqnr_rank, summary_text
 from engine.reports.lines import table_lines
 from engine.reports.texts import words
-from engine.reports.texts.boards import output_lines
+from engine.reports.texts.boards import output_lines, where_line
 from engine.wire.accuracy import Evaluated
 from engine.wire.build import Analysis, BuildSummary, Exported, LayerAccuracy, Simulated
 from engine.wire.build_tables import (
@@ -19,7 +19,7 @@ from engine.wire.build_tables import (
     SWEEP_ROWS,
     scores_of,
 )
-from engine.wire.compare import ComparedLayer, Comparison
+from engine.wire.compare import Comparison
 from engine.wire.formats import MILLISECONDS, PERCENT, range_of
 from engine.wire.hybrid import Effect, Joins, Proposal, SearchResult, Step1, Table
 from engine.wire.layer_tables import COMPARE, DTYPES, LAYERS, PROPOSED, QUALITY
@@ -83,14 +83,7 @@ _TABLE = replace(COMPARE, columns=(*COMPARE.columns, LAYERS.column("diverges")))
 
 @words.register
 def _compared(comparison: Comparison) -> list[str]:
-    where = (
-        f"{sanitize(comparison.device)}: {comparison.chip}, runtime {sanitize(comparison.runtime)}"
-    )
-    where += f", driver {sanitize(comparison.driver)}" if comparison.driver else ""
-    lines = [
-        f"{where} ({comparison.label})",
-        *table_lines(_TABLE, layer_rows(comparison), whole=True),
-    ]
+    lines = [where_line(comparison), *table_lines(_TABLE, layer_rows(comparison), whole=True)]
     lines += [f"not given by the board: {sanitize(name, 120)}" for name in comparison.missing[:20]]
     if len(comparison.missing) > 20:
         lines.append(f"and {len(comparison.missing) - 20} more")
@@ -98,16 +91,12 @@ def _compared(comparison: Comparison) -> list[str]:
     lines += [f"wrote {path}" for path in comparison.files]
     first = next((layer for layer in comparison.layers if layer.diverges), None)
     if first is not None:
-        lines += _inside(first)
+        lines += [f"  or {sanitize(name, 120)}" for name in first.inside[:20]]
     if comparison.rounding is not None:
         lines += [
             sanitize(text, 400) for text in comparison.judged or rounding_lines(comparison.rounding)
         ]
     return [*lines, f"input SHA-256 {comparison.sha256}", sanitize(comparison.verdict, 500)]
-
-
-def _inside(layer: ComparedLayer) -> list[str]:
-    return [f"  or {sanitize(name, 120)}" for name in layer.inside[:20]]
 
 
 @words.register
