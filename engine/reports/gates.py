@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import singledispatch
+from itertools import chain
 from math import inf
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from engine.wire.devices import MeasuredPoint, Performance
 from engine.wire.flags import Flag
 from engine.wire.formats import MILLISECONDS
 from engine.wire.layer_tables import QUALITY
-from engine.wire.layers import layer_rows
+from engine.wire.layers import ENDS, layer_rows
 from engine.wire.record import record
 
 GATE_FAILED = 14
@@ -43,20 +44,27 @@ _BYTES = {
     "gib": 1024**3,
     "": 1,
 }
-_ENDS = ("InputOperator", "OutputOperator")
-"""Of the compiler's tables: no layers that compute."""
+_DECIBELS = {"db": 1.0, "": 1.0}
 
 
-def _reads(units: Mapping[str, float], example: str) -> Callable[[str], float]:
-    """A reader of numbers with one of these units."""
+def _flag(
+    name: str, fails: str, metavar: str, units: Mapping[str, float] | None = None, example: str = ""
+) -> Flag:
+    """The flag of a limit: where its gate fails; with units, in which of these it is given."""
 
     def read(text: str) -> float:
-        value = quantity(text, units)
+        value = quantity(text, units or {})
         if value is None:
             raise ValueError(f"{text!r} is no limit such as {example}.")
         return value
 
-    return read
+    such = f", such as {example}" if example else ""
+    return Flag(
+        name=f"--fail-{name}",
+        help=f"Exit code {GATE_FAILED} where {fails}{such}.",
+        metavar=metavar,
+        read=read if units else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -92,55 +100,23 @@ class Limits:
 
     over: Annotated[
         float | None,
-        Flag(
-            name="--fail-over",
-            help=f"Exit code {GATE_FAILED} where an inference takes longer, such as 20ms.",
-            metavar="TIME",
-            read=_reads(_TIMES, "20ms"),
-        ),
+        _flag("over", "an inference takes longer", "TIME", _TIMES, "20ms"),
     ] = None
     cpu: Annotated[
         Annotated[int, Whole(0, 1 << 62)] | None,
-        Flag(
-            name="--fail-cpu",
-            help=f"Exit code {GATE_FAILED} where more than N layers run on the CPU or are refused.",
-            metavar="N",
-        ),
+        _flag("cpu", "more than N layers run on the CPU or are refused", "N"),
     ] = None
     memory: Annotated[
         float | None,
-        Flag(
-            name="--fail-memory",
-            help=f"Exit code {GATE_FAILED} where a model takes more memory, such as 16MiB.",
-            metavar="BYTES",
-            read=_reads(_BYTES, "16MiB"),
-        ),
+        _flag("memory", "a model takes more memory", "BYTES", _BYTES, "16MiB"),
     ] = None
     under: Annotated[
         float | None,
-        Flag(
-            name="--fail-under",
-            help=f"Exit code {GATE_FAILED} where the SQNR of an output is lower, such as 30dB.",
-            metavar="DECIBELS",
-            read=_reads({"db": 1.0, "": 1.0}, "30dB"),
-        ),
+        _flag("under", "the SQNR of an output is lower", "DECIBELS", _DECIBELS, "30dB"),
     ] = None
 
     def __bool__(self) -> bool:
         return self != Limits()
-
-    def gates(self, figures: Iterable[Figure]) -> list[Gate]:
-        """What figures say about the limits that there are."""
-        gates = []
-        for of, figure, value, label in figures:
-            name, text = _FIGURES[figure]
-            limit = getattr(self, name)
-            if limit is not None:
-                ok = value is not None and (value >= limit if name == "under" else value <= limit)
-                value_text = "not known" if value is None else text(value)
-                bound = f"{limit:g} dB" if name == "under" else text(limit)
-                gates.append(Gate(of, figure, bound, value_text, ok, label))
-        return gates
 
 
 def _decibels(value: float) -> str:
@@ -188,7 +164,7 @@ def _compiled(answer: CompiledModels) -> Iterator[Figure]:
     is known.
     """
     for one in answer.chips:
-        off = float(sum(row.target == "CPU" for row in one.layers if row.op not in _ENDS))
+        off = float(sum(row.target == "CPU" for row in one.layers if row.op not in ENDS))
         parts = (one.internal_bytes, one.weight_bytes)
         total = None if None in parts else float(sum(part or 0 for part in parts))
         yield one.chip, "layers on the CPU", off if one.layers else None, "by the compiler"
@@ -241,7 +217,16 @@ def gates_of(limits: Limits, *answers: Any) -> list[Gate]:
     Raises:
         TypeError: an answer has no figure that could have a limit.
     """
-    return limits.gates(figure for answer in answers for figure in figures_of(answer))
+    gates = []
+    for of, figure, value, label in chain.from_iterable(map(figures_of, answers)):
+        name, text = _FIGURES[figure]
+        limit = getattr(limits, name)
+        if limit is not None:
+            ok = value is not None and (value >= limit if name == "under" else value <= limit)
+            value_text = "not known" if value is None else text(value)
+            bound = f"{limit:g} dB" if name == "under" else text(limit)
+            gates.append(Gate(of, figure, bound, value_text, ok, label))
+    return gates
 
 
 def gate_lines(gates: Iterable[Gate]) -> list[str]:
