@@ -33,8 +33,8 @@ from engine.wire.requests import RECIPE_LOAD, AtPath
 from rknntui.cli.flags import allowed_code
 from rknntui.cli.keys import asked_key, file_key, given_key
 
-YAML = (".yaml", ".yml")
-TEXTS = ("unknown", "dataset")
+_YAML = (".yaml", ".yml")
+_TEXTS = ("unknown", "dataset")
 """Kinds of files that may be meant as a recipe, where their name says so."""
 
 Result = TypeVar("Result")
@@ -270,7 +270,8 @@ async def resolve(session: WorkerSession, target: Path, given: Values) -> Values
         UsageError: the target is a container, which is built already.
         ContainerError: the target is a compiled model of the vendor.
     """
-    if await is_recipe(session, target):
+    kind = (await sniffed(session, target)).kind
+    if means_recipe(kind, target):
         loaded = await session.call(RECIPE_LOAD, AtPath(str(target.absolute())))
         if loaded.problems:
             raise RecipeError(
@@ -279,7 +280,7 @@ async def resolve(session: WorkerSession, target: Path, given: Values) -> Values
                 remedy="Correct these lines; `rknntui recipe options` lists every option.",
             )
         return {**loaded.recipe, **given}
-    if (await sniffed(session, target)).kind == "rknn":
+    if kind == "rknn":
         raise UsageError(
             f"{target} is a container; it is already built.",
             cause="This verb starts from a model or a recipe.",
@@ -288,10 +289,25 @@ async def resolve(session: WorkerSession, target: Path, given: Values) -> Values
     return {"model": str(target.absolute()), **given}
 
 
+def means_recipe(kind: str, target: Path) -> bool:
+    """Whether a file of this kind is a recipe, or is meant as one: its mistakes are told then, not
+    its kind.
+    """
+    return kind == "recipe" or (kind in _TEXTS and target.suffix.lower() in _YAML)
+
+
 async def is_recipe(session: WorkerSession, target: Path) -> bool:
-    """Whether a file is a recipe, or is meant as one: its mistakes are told then, not its kind."""
-    kind = (await sniffed(session, target)).kind
-    return kind == "recipe" or (kind in TEXTS and target.suffix.lower() in YAML)
+    """Whether a file means a recipe; the errors are those of :func:`sniffed`."""
+    return means_recipe((await sniffed(session, target)).kind, target)
+
+
+async def kind_of(session: WorkerSession, target: Path) -> FileKind:
+    """What a file is, by its content, a compiled model of the vendor too.
+
+    Raises:
+        SourceModelError: it is missing or unreadable.
+    """
+    return await session.call(SNIFF, AtPath(str(target.absolute())))
 
 
 async def sniffed(session: WorkerSession, target: Path) -> FileKind:
@@ -301,7 +317,7 @@ async def sniffed(session: WorkerSession, target: Path) -> FileKind:
         ContainerError: it is a compiled model of the vendor, which no verb takes yet.
         SourceModelError: it is missing or unreadable.
     """
-    seen = await session.call(SNIFF, AtPath(str(target.absolute())))
+    seen = await kind_of(session, target)
     if seen.kind == "rknn_vendor":
         raise ContainerError(
             f"{target} is a compiled model of the vendor ({seen.format}).",

@@ -19,14 +19,13 @@ from engine import GATE_FAILED, Event, Gate, Limits, answer_lines, gate_lines, g
 from engine.wire.codec import Values, encode
 from engine.wire.flags import Argument, arguments_of, params_of
 from engine.wire.method import Method, Query, Task
-from engine.wire.model import SNIFF
-from engine.wire.requests import AtPath, ModelTarget
+from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import EPILOG, Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.keys import key_file_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.request import flag_option, request_flags, values_for
-from rknntui.cli.session import TEXTS, YAML, WorkerSession, resolve, with_worker
+from rknntui.cli.session import WorkerSession, kind_of, means_recipe, resolve, with_worker
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -124,9 +123,7 @@ async def board_target(
         UsageError: options are given with what is built already.
         SourceModelError: the file is missing or unreadable.
     """
-    kind = (await session.call(SNIFF, AtPath(str(model.absolute())))).kind
-    texts = kind in TEXTS and model.suffix.lower() in YAML
-    if kind == "recipe" or texts or options:
+    if means_recipe((await kind_of(session, model)).kind, model) or options:
         return ModelTarget(recipe=await resolve(session, model, options or {}))
     return ModelTarget(str(model.absolute()))
 

@@ -8,16 +8,14 @@ from engine import ContainerError, SourceModelError, UsageError, answer_lines, s
 from engine.wire.codec import Values
 from engine.wire.codegen import CODEGEN
 from engine.wire.encryption import ENCRYPTION_DECRYPT, ENCRYPTION_ENCRYPT, ENCRYPTION_KEY
-from engine.wire.model import SNIFF
-from engine.wire.requests import AtPath
 from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 from rknntui.cli.keys import asked_key, given_key
+from rknntui.cli.session import kind_of
 from rknntui.cli.verb import Given, verb
 
 
 async def _with_key(given: Given) -> Values:
-    path = str(given.target.absolute())
-    if (await given.session.call(SNIFF, AtPath(path))).kind == "rknn":
+    if (await kind_of(given.session, given.target)).kind == "rknn":
         key = given_key(click.get_current_context()) or asked_key(
             sanitize(given.target.name, 80), twice=True
         )
@@ -64,9 +62,8 @@ def segment(found: Segments, asked: SegmentsParams) -> list[str]:
 
 
 async def _project_of(given: Given) -> Values:
-    path = str(given.target.absolute())
     try:
-        kind = (await given.session.call(SNIFF, AtPath(path))).kind
+        kind = (await kind_of(given.session, given.target)).kind
     except SourceModelError:
         kind = ""  # whoever reads it as a model or recipe tells what is wrong
     if kind == "rknn_vendor" and given.fields.get("model"):
@@ -75,7 +72,7 @@ async def _project_of(given: Given) -> Values:
             remedy="Give the recipe or the build as TARGET.",
         )
     if kind in ("rknn", "rknn_vendor"):
-        return {"build" if kind == "rknn" else "model": path}
+        return {"build" if kind == "rknn" else "model": str(given.target.absolute())}
     return {"recipe": await given.recipe()}
 
 
