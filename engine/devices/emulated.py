@@ -117,9 +117,10 @@ def start(chip: str) -> tuple[str, tuple[str, ...]]:
 
     Raises:
         EngineError: as :func:`emulate`.
+        OSError: its folder or its server cannot be made.
     """
     ends, notes = threading.Event(), list[str]()
-    told: queue.SimpleQueue[str | EngineError] = queue.SimpleQueue()
+    told: queue.SimpleQueue[str | Exception] = queue.SimpleQueue()
 
     def run() -> None:
         try:
@@ -129,13 +130,13 @@ def start(chip: str) -> tuple[str, tuple[str, ...]]:
                 started=lambda address, _: told.put(address),
                 warn=lambda error: notes.append(f"It has no runtime library. {error}"),
             )
-        except EngineError as error:
+        except (EngineError, OSError) as error:  # who waits hears of a full disk, too
             told.put(error)
 
     thread = threading.Thread(target=run, name=f"emulated {chip}", daemon=True)
     thread.start()
     answer = told.get()
-    if isinstance(answer, EngineError):
+    if isinstance(answer, Exception):
         raise answer
     _running[answer] = ends, thread
     return answer, tuple(notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import DeviceError, UsageError
+from engine.devices import emulated
 from engine.devices.emulated import emulate
 from engine.wire.devices import EmulatedBoard
 from rknntui_emulator import emulator
@@ -239,3 +241,12 @@ def test_a_load_that_does_not_fit_the_board_is_refused(load: tuple[int, ...]) ->
             started=lambda *_: None,
             warn=lambda _: None,
         )
+
+
+def test_who_waits_for_a_board_hears_that_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **_more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(emulator, "BoardEmulator", full)
+    with ends(), pytest.raises(OSError, match="No space left"):
+        emulated.start("rk3588")
