@@ -170,6 +170,17 @@ async def test_with_nothing_open_it_says_where_to_begin(own_home: Path, tmp_path
 
 
 @pytest.mark.usefixtures("no_engine")
+async def test_a_finding_in_the_same_words_brings_its_own_changes() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE):
+        panel = app.workspace.panel("findings")
+        for value in (1, 2):
+            found = Finding("c", "warning", "w", "what", changes={"optimization_level": value})
+            panel.show(words.Content("Findings", [found], words.finding_line))
+            assert panel.item is found
+
+
+@pytest.mark.usefixtures("no_engine")
 async def test_a_named_file_is_being_opened_from_the_first_paint_on(tmp_path: Path) -> None:
     app = Workbench(str(tmp_path / "m.onnx"), state_kept=False)
     app.opener.open_first = never  # type: ignore[method-assign]

@@ -102,10 +102,11 @@ class Panel(Rows):
             rows, whole = words.aligned(parts, width)
             if whole:
                 break
-        if (content.title, rows) == (self._title, self._rows) and rows:
-            return
         here = getattr(self.item, "id", None) if self.cursor else None
+        same = (content.title, rows) == (self._title, self._rows)
         self._title, self.items, self._rows = content.title, items, rows
+        if same and rows:
+            return
         self.empty = [[(f" {fit_facts((Fact(content.empty),), width)}", "dim")]]
         self.styles.max_height = max(1, len(items)) + self.head
         self.rows_changed()
