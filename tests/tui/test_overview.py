@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from textual.pilot import Pilot
 
 from engine import Finding, human_bytes
@@ -26,6 +24,7 @@ from rknntui.session.state import Session
 from rknntui.session.steps import STATES, next_step, steps
 from rknntui.widgets.header_footer import step_tabs
 from rknntui.workspaces import WORKSPACES
+from scripts.tasks import TASKS
 from tests.tui.conftest import residual_model, screen_text, settle, until
 from tests.tui.flow import model_view
 
@@ -243,24 +242,13 @@ async def opened(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: app.session.dataset is not None, "its samples are looked at")
 
 
-@pytest.fixture
-def faces(zoo: Path, tmp_path: Path) -> Path:
-    """RFB-320 beside a folder of pictures."""
-    model = zoo / "onnx" / "version-RFB-320_without_postprocessing.onnx"
-    (tmp_path / "photos").mkdir()
-    for at in range(4):
-        picture = Image.effect_noise((320, 240), 40 + 20 * at).convert("RGB")
-        picture.save(tmp_path / "photos" / f"{at}.png")
-    return Path(shutil.copy(model, tmp_path / model.name))
-
-
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_two_promotions_and_an_export_with_four_keys(own_home: Path, faces: Path) -> None:
-    recipe = {"model": str(faces), "dataset": str(faces.parent / "photos"),
-              "mean_values": [[127.0] * 3], "std_values": [[128.0] * 3],
-              "target_platform": "rk3588"}  # fmt: skip
-    app = Workbench(recipe=recipe, state_kept=False)
+async def test_two_promotions_and_an_export_with_four_keys(
+    own_home: Path, zoo: Path, tmp_path: Path
+) -> None:
+    recipe = TASKS["b"].file(tmp_path, zoo, demo_folder())
+    app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await pilot.press("b")
@@ -274,8 +262,7 @@ async def test_two_promotions_and_an_export_with_four_keys(own_home: Path, faces
         await pilot.press("space", "space", "x")
         await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")
         await pilot.press("enter")
-        written = faces.with_suffix(".rknn")
-        await until(pilot, written.is_file, "the export")
+        await until(pilot, recipe.with_suffix(".rknn").is_file, "the export")
         assert set(app.session.recipe["quantized_layers"]) == best, "these and no others"
 
 
