@@ -428,49 +428,27 @@ async def test_other_workspaces_lead_here_and_results_outlive_a_restart(
         await until(pilot, lambda: "The recipe changed since" in screen_text(app), "outdated")
 
 
-class Keys:
-    """Presses keys, and counts them."""
-
-    def __init__(self, pilot: Pilot[None]) -> None:
-        self._pilot, self.pressed = pilot, list[str]()
-
-    async def __call__(self, *keys: str) -> None:
-        self.pressed.extend(keys)
-        await self._pilot.press(*keys)
-
-
-async def two_chips_project_encrypted(pilot: Pilot[None], app: Workbench) -> Keys:
-    """Compile for two chips, write the project of the target, encrypt its model."""
-    press = Keys(pilot)
-    await until(pilot, lambda: app.session.model is not None, "a model is open")
-    app.session.set_value("target_platform", "rk3576")
-    await press("4")
-    await until(pilot, lambda: isinstance(app.workspace, Chips), "Chips")
-    workspace = app.workspace
-    assert isinstance(workspace, Chips)
-    await until(pilot, lambda: workspace.toolkits.rows is not None, "the toolkits")
-    await until(pilot, lambda: "rk3576 ·" in screen_text(app), "the target")
-    await press("space", "space", "r")
-    await until(pilot, lambda: "Compile for rk3576, rk3588" in screen_text(app), "the form")
-    await press("enter")
-    await until(pilot, lambda: len(app.session.compilations) == 2, "both")
-    await press("v", "r")
-    await until(pilot, lambda: "files in" in screen_text(app), "the project")
-    await press("v", "down", "enter")
-    await until(pilot, lambda: "Encrypt a model" in screen_text(app), "the form")
-    path = app.screen.query_one("#path", PathInput).value
-    assert path == app.session.compilations["rk3576"].path == app.session.compiled
-    await press("enter")
-    await until(pilot, lambda: not isinstance(app.screen, RequestDialog), "the job")
-    return press
-
-
-async def test_two_chips_a_project_with_its_model_and_an_encrypted_file_in_sixteen_keys(
+async def test_of_two_chips_the_project_and_the_encrypted_file_are_of_the_target(
     app: Workbench, answers: CompileAnswers
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        press = await two_chips_project_encrypted(pilot, app)
-        assert len(press.pressed) <= 16, press.pressed
+        await until(pilot, lambda: app.session.model is not None, "a model is open")
+        app.session.set_value("target_platform", "rk3576")
+        workspace = await visited(pilot, Chips)
+        await until(pilot, lambda: workspace.toolkits.rows is not None, "the toolkits")
+        await until(pilot, lambda: "rk3576 ·" in screen_text(app), "the target")
+        await pilot.press("space", "space", "r")
+        await until(pilot, lambda: "Compile for rk3576, rk3588" in screen_text(app), "the form")
+        await pilot.press("enter")
+        await until(pilot, lambda: len(app.session.compilations) == 2, "both")
+        await pilot.press("v", "r")
+        await until(pilot, lambda: "files in" in screen_text(app), "the project")
+        await pilot.press("v", "down", "enter")
+        await until(pilot, lambda: "Encrypt a model" in screen_text(app), "the form")
+        path = app.screen.query_one("#path", PathInput).value
+        assert path == app.session.compilations["rk3576"].path == app.session.compiled
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, RequestDialog), "the job")
         project = next(params for name, params in answers.asked if name == "codegen")
         assert (project.chip, project.model) == (None, "/tmp/digits-rk3576.rknn")
         assert project.recipe["target_platform"] == "rk3576"

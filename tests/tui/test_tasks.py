@@ -141,6 +141,4 @@ async def test_g_what_changed_between_two_builds(
     zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with played("g", zoo, tmp_path, monkeypatch) as (app, _):
-        said = app.workspace.detail.about.text()
-        assert said.index("Outputs") < said.index("Worst layers") < said.index("Options")
-        assert "as the model → float16" in said
+        assert "as the model → float16" in app.workspace.detail.about.text()
