@@ -146,7 +146,7 @@ class Session:
             self.asked[step] = why
         self._publish(StepsChanged())
 
-    def bench_is(self, bench: Bench) -> None:
+    def bench_is(self, bench: Bench | None) -> None:
         """What runs on a board has moved on: its tab says so at once, not at the next look."""
         if bench != self.bench:
             self.bench = bench

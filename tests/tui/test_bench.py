@@ -456,6 +456,7 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
         await pilot.press("1")
         tell(first, perf_look(20.0, 180.0))
         await until(pilot, lambda: workspace.run.at == 20.0, "it goes on while it is hidden")
+        await until(pilot, lambda: "▶180.0 FPS" in screen_text(app), "its tab says so at once")
         first.error = DeviceLostError("The board is gone.").to_dict()
         answers.listing = Listing(())
         watches.end(app.session, first, "failed")

@@ -428,7 +428,8 @@ class Measuring(BoardJob):
         """A board goes: a run there ends, and what is said of it goes along."""
         if self.params is not None and self.params.device == board:
             self.stop()
-            self.job = self.params = self._owner.session.bench = None
+            self.job = self.params = None
+            self._owner.session.bench_is(None)
             self.forget()
             self._changed(True)
 
@@ -437,7 +438,7 @@ class Measuring(BoardJob):
             fps = None if self.point is None else self.point.frames_per_second
             label = "" if self.answer is None else self.answer.label
             board = str(self.params.device)
-            self._owner.session.bench = Bench(board, fps, label, self.going, self.error)
+            self._owner.session.bench_is(Bench(board, fps, label, self.going, self.error))
         timed, self._timed = self._timed, False
         self._changed(timed)
 
