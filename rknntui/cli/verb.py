@@ -15,11 +15,12 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from engine import GATE_FAILED, Event, Gate, Limits, answer_lines, gate_lines, gates_of
+from engine import GATE_FAILED, Event, Gate, Limits, answer_lines, gate_lines, gates_of, row_text
 from engine.wire.codec import Values, encode
 from engine.wire.flags import Argument, arguments_of, params_of
-from engine.wire.method import Method, Query, Task
+from engine.wire.method import Method, Part, Query, Task
 from engine.wire.requests import ModelTarget
+from engine.wire.table import Table
 from rknntui.cli.flags import EPILOG, Verb, json_flag, quiet_flag, recipe_flags, values_of
 from rknntui.cli.keys import key_file_flag
 from rknntui.cli.output import emit
@@ -152,7 +153,7 @@ def verb(
     then: Then | None = None,
     limits: Sequence[str] = (),
     without: Sequence[str] = (),
-    tell: Callable[[Event], str | None] | None = None,
+    tell: tuple[Part[Any], Table] | None = None,
     keys: bool = False,
     optional: bool = False,
     silent: bool = False,
@@ -171,7 +172,7 @@ def verb(
         then: what follows the answer.
         limits: names of the limits that it takes (:class:`Limits`).
         without: fields of the request whose flags it does not have.
-        tell: a line of narration about an event, beside the usual one.
+        tell: the pieces of its result that are told while it runs, as rows of a table.
         keys: whether it opens encrypted containers.
         optional: whether it does without its argument.
         silent: whether it never narrates.
@@ -194,9 +195,9 @@ def verb(
             narrate = Narrator(quiet=quiet or silent)
 
             def hear(event: Event) -> None:
-                line = None if tell is None else tell(event)
-                if line is not None:
-                    narrate.say(line)
+                piece = None if tell is None else tell[0].of(event)
+                if tell is not None and piece is not None:
+                    narrate.say(row_text(tell[1], piece))
                 narrate(event)
 
             async def action(session: WorkerSession) -> tuple[Any, Values]:

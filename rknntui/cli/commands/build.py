@@ -12,7 +12,6 @@ import click
 
 from engine import (
     BuildReport,
-    Event,
     Limits,
     UsageError,
     answer_lines,
@@ -25,7 +24,6 @@ from engine import (
     recipe_of,
     refuse_existing,
     report_html,
-    row_text,
 )
 from engine.wire.build import (
     BUILD,
@@ -125,12 +123,7 @@ def export() -> None:
     """Write a build as .rknn container, QDQ ONNX or TFLite; builds what the cache does not hold."""
 
 
-def _sweep_row(event: Event) -> str | None:
-    row = ROW.of(event)
-    return None if row is None else row_text(SWEEP_ROWS, row)
-
-
-@verb(SWEEP, tell=_sweep_row)
+@verb(SWEEP, tell=(ROW, SWEEP_ROWS))
 def sweep(found: Sweep) -> Printed:
     """Build every combination of some options' values, and compare the results (simulated).
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from engine import Event, answer_lines, row_text, sanitize, summary_text, table_lines
+from engine import answer_lines, sanitize, summary_text, table_lines
 from engine.wire.build import BUILD, BuildParams
 from engine.wire.build_tables import EDITS, SEARCH_POINTS
 from engine.wire.codec import Values, encode
@@ -97,12 +97,7 @@ def propose(found: Proposal, saved: Mapping[str, str]) -> Printed:
     return _with_saved(found, saved)
 
 
-def _point(event: Event) -> str | None:
-    point = CURVE.of(event)
-    return None if point is None else row_text(SEARCH_POINTS, point)
-
-
-@verb(SEARCH, of=command, then=_save, tell=_point)
+@verb(SEARCH, of=command, then=_save, tell=(CURVE, SEARCH_POINTS))
 @save_flag
 @force_flag
 def search(found: SearchResult, saved: Mapping[str, str]) -> Printed:
