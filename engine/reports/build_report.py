@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -174,30 +173,22 @@ async def _front(
 # -- charts ----------------------------------------------------------------------------------------
 
 
-def _figure(row: LayerFigures, part: str, name: str) -> float | None:
-    value = getattr(getattr(row, part), name, None)
-    return value if isinstance(value, int | float) and math.isfinite(value) else None
-
-
 def _error(report: BuildReport) -> str:
-    rows = [row for row in report.layers if row.error is not None]
-    cumulative = [sqnr_rank(row.error.sqnr) for row in rows if row.error]
-    isolated = [_figure(row, "error", "isolated_sqnr") for row in rows]
+    rows = [row.error for row in report.layers if row.error is not None]
     series = (
-        Series("cumulative", cumulative, "#b5423c"),
-        Series("isolated: each layer alone", isolated, "#3b6fb6"),
+        Series("cumulative", [row.sqnr for row in rows], "#b5423c"),
+        Series("isolated: each layer alone", [row.isolated_sqnr for row in rows], "#3b6fb6"),
     )
     return curves(f"{report.summary.name}: SQNR along the network (simulated)", "dB", series)
 
 
 def _time(report: BuildReport) -> str:
     rows = [row for row in report.layers if row.estimated is not None or row.measured is not None]
-    estimated = [_figure(row, "estimated", "time_ms") for row in rows]
-    micro = [_figure(row, "measured", "microseconds") for row in rows]
+    estimated = [None if row.estimated is None else row.estimated.time_ms for row in rows]
     label = next((row.label for row in rows if row.label), "measured")
     series = (
         Series("estimated", estimated, "#3b6fb6"),
-        Series(label, [None if us is None else us / 1000 for us in micro], "#c9822b"),
+        Series(label, [row.measured_ms for row in rows], "#c9822b"),
     )
     return curves(f"{report.summary.name}: time along the network", "ms", series)
 

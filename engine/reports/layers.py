@@ -47,8 +47,7 @@ def layer_figures(row: LayerFigures) -> Iterator[str]:
     if row.proposed is not None:
         yield f"gain {LAYERS.column('gain_db').show(row)} dB simulated"
     if (time := row.milliseconds) is not None:
-        label = row.label if row.measured is not None else "estimated"
-        yield f"{MILLISECONDS.text(time)} ms {label}"
+        yield f"{MILLISECONDS.text(time)} ms {row.time_label}"
     if row.placement:
         yield row.placement
 

@@ -21,9 +21,7 @@ from engine.wire.devices import LayerTime, ModelOnBoard
 from engine.wire.hybrid import LayerRow, Proposal, Ranked
 from engine.wire.hybrid import Table as HybridTable
 from engine.wire.record import record
-from engine.wire.table import (
-    as_one,
-)
+from engine.wire.table import as_one
 
 ENDS = ("InputOperator", "OutputOperator")
 """Steps of the compiler that hand the model its input and output: they are always on the CPU."""
@@ -73,12 +71,23 @@ class LayerFigures:
         return next((part.target for part in parts if part is not None and part.target), None)
 
     @property
+    def measured_ms(self) -> float | None:
+        """Its time on a board; None where the board does not tell it."""
+        time = None if self.measured is None else self.measured.microseconds
+        return None if time is None else time / 1000
+
+    @property
     def milliseconds(self) -> float | None:
         """Its time: measured, else estimated."""
-        if self.measured is not None and self.measured.microseconds is not None:
-            return self.measured.microseconds / 1000
+        if self.measured_ms is not None:
+            return self.measured_ms
         parts = (part for part in (self.estimated, self.choice) if part is not None)
         return next((part.time_ms for part in parts if part.time_ms is not None), None)
+
+    @property
+    def time_label(self) -> str:
+        """What that time is."""
+        return "estimated" if self.measured_ms is None else self.label
 
     @property
     def printed(self) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import engine
+from engine.wire.devices import LayerTime
 from engine.wire.layers import layers_of
 from engine.wire.model import LayerSpread, Saturation, TensorRange
 from rknntui.demo import demo_recipe
@@ -53,4 +54,6 @@ def test_what_makes_an_error_large_is_said() -> None:
     assert list(engine.layer_facts(fused)) == ["fused into the next layer"]
     (planned, *_) = layers_of("estimated", COSTS.layers)
     assert list(engine.layer_figures(planned)) == ["1.500 ms estimated", "NPU"]
+    untimed = replace(planned, measured=LayerTime(target="NPU"), label="measured")
+    assert next(engine.layer_figures(untimed)) == "1.500 ms estimated", "the board told no time"
     assert engine.marked_sqnr(12.0) == "!12.00 dB"

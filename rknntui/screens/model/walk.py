@@ -107,7 +107,10 @@ class NodeLayers:
 
     def head(self, shown: str) -> str:
         """What stands over it, with what kind of figures they are."""
-        labels = {row.label for row in self._known.rows if row.measured is not None}
+        if shown == "time":
+            labels = {row.time_label for row in self._known.rows if row.milliseconds is not None}
+        else:
+            labels = {row.label for row in self._known.rows if row.measured is not None}
         return SHOWN[shown].format(", ".join(sorted(labels)) or "estimated")
 
     def note(self, shown: str, node: int) -> Note:
