@@ -13,7 +13,16 @@ from engine.report import rounding_lines
 from engine.wire.board import About, BoardState, MemoryReport
 from engine.wire.compare import Comparison
 from engine.wire.devices import ModelOnBoard
-from engine.wire.formats import CELSIUS, CHANGE, CLOCK, MICROSECONDS, MILLISECONDS, SIZE, WATTS
+from engine.wire.formats import (
+    CELSIUS,
+    CHANGE,
+    CLOCK,
+    LOAD,
+    MICROSECONDS,
+    MILLISECONDS,
+    SIZE,
+    WATTS,
+)
 from engine.wire.measured import RunsCompared
 
 _MANY = 4
@@ -53,7 +62,7 @@ def _state(state: BoardState) -> Iterator[tuple[str, str]]:
     limit, zone = state.hot
     told = f"the board's own trip point, of {zone}" if zone else "documented"
     figures = {
-        "npu_load": (f"{round(percent)} %" for percent in state.npu_load or ()),
+        "npu_load": map(LOAD.text, state.npu_load or ()),
         "npu_clock": [f"{clock}  {state.npu_governor or ''}".strip()] if clock else (),
         "ddr_clock": () if state.ddr_clock is None else [CLOCK.text(state.ddr_clock)],
         "cpu_clocks": (f"{name} {CLOCK.text(hertz)}" for name, hertz in state.cpu_clocks or ()),

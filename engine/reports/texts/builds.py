@@ -149,7 +149,7 @@ def _searched(found: SearchResult) -> list[str]:
     lines, best = table_lines(SEARCH_POINTS, found.curve), found.best
     lines.append(f"best: step {best.step}, {len(best.promoted)} layers; ended: {found.ended}")
     if best.samples:
-        lines.append(f"SQNR over {best.samples} calibration samples")
+        lines.append(f"SQNR over {best.samples} calibration samples (simulated)")
     lines += [f"  {sanitize(name, 200)}: {kind}" for name, kind in best.layers.items()]
     return lines
 
