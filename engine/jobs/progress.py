@@ -123,9 +123,8 @@ class JobProgress:
     def stage(self) -> StageProgress | None:
         """The stage that runs (of one inside another the inner one), or the last one."""
         stages = list(self.stages.values())
-        return next((stage for stage in reversed(stages) if stage.seconds is None), None) or (
-            stages[-1] if stages else None
-        )
+        last = stages[-1] if stages else None
+        return next((stage for stage in reversed(stages) if stage.seconds is None), last)
 
     @property
     def fraction(self) -> float:
