@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from engine.base.errors import DeviceError, EngineError, UsageError
 from engine.base.paths import cache_folder
 from engine.base.version import __version__, install_line
-from engine.wire.devices import EmulatedBoard
+from engine.wire.emulated import EmulatedBoard
 
 if TYPE_CHECKING:
     from rknntui_emulator.emulator import BoardEmulator

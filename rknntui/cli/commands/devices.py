@@ -15,7 +15,8 @@ from engine import EMULATED_CHIPS, DeviceError, build_agent, emulate
 from engine.wire.board import BOARD_MEMORY, BOARD_RUN, MemoryParams, MemoryReport
 from engine.wire.codec import Values
 from engine.wire.cost import COST_ESTIMATE
-from engine.wire.devices import DEVICES_LIST, AgentToBuild, EmulatedBoard, Listing
+from engine.wire.devices import DEVICES_LIST, Listing
+from engine.wire.emulated import AgentToBuild, EmulatedBoard
 from rknntui.cli.estimate_output import estimate_flags, show_estimates
 from rknntui.cli.flags import Verb, json_flag, quiet_flag, target, values_of
 from rknntui.cli.output import emit

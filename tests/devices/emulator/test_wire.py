@@ -14,7 +14,7 @@ import pytest
 from engine.base.errors import DeviceError, UsageError
 from engine.devices import emulated
 from engine.devices.emulated import emulate
-from engine.wire.devices import EmulatedBoard
+from engine.wire.emulated import EmulatedBoard
 from rknntui_emulator import emulator
 from tests.devices.conftest import Boards
 from tests.devices.faulty_board import FaultyBoard
