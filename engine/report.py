@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.base.text import human_bytes, sanitize
+from engine.base.text import aligned, human_bytes, sanitize
 
 if TYPE_CHECKING:
     from engine.build import BuildSummary, ErrorFigure
@@ -236,8 +236,5 @@ def table_lines(section: Section) -> list[str]:
     rows = section.rows
     if len(section.columns) > 2 and any(section.columns[2:]):
         rows = (section.columns, *rows)
-    tabular = [row for row in rows if len(row) > 1]
-    widths = [max(map(len, cells)) for cells in zip(*tabular, strict=True)]
-    return [
-        row[0] if len(row) == 1 else "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows
-    ]
+    lines = iter(aligned([row for row in rows if len(row) > 1]))
+    return [row[0] if len(row) == 1 else next(lines) for row in rows]

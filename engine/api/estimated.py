@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import UsageError
-from engine.base.text import human_bytes, sanitize
+from engine.base.text import aligned, human_bytes, sanitize
 from engine.wire.cost import ChipEstimate, LayerCost, WhatIf
 
 if TYPE_CHECKING:
@@ -128,12 +128,8 @@ class EstimatedPerf:
             "ID", "OpType", "DataType", "Target", "InputShape", "OutputShape",
             "Cycles(DDR/NPU/Total)", "Time(us)", "MacUsage(%)", "RW(KB)", "FullName",
         )  # fmt: skip
-        rows = [head, *(self._cells(at, row) for at, row in enumerate(self.estimate.layers, 1))]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-        table = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        rows = (self._cells(at, row) for at, row in enumerate(self.estimate.layers, 1))
+        table = aligned([head, *rows])
         traffic = sum(row.read_bytes + row.write_bytes for row in self.estimate.layers)
         return [
             _RULE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)")
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Zl", "Zp"})
@@ -77,6 +77,12 @@ def did_you_mean(word: str, candidates: Iterable[str], count: int = 3) -> str:
 
     near = difflib.get_close_matches(word, list(candidates), n=count, cutoff=0.5)
     return f"Did you mean {' or '.join(repr(sanitize(n, 80)) for n in near)}?" if near else ""
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines with aligned columns; all have as many cells."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def human_bytes(count: int | float) -> str:
