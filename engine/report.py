@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.base.text import aligned, human_bytes, sanitize
+from engine.base.text import aligned, human_bytes, sanitize, some_of
 
 if TYPE_CHECKING:
     from engine.build import BuildSummary, ErrorFigure
@@ -144,8 +144,7 @@ def _layers(summary: BuildSummary) -> Section:
     for layer in floats:
         by_reason.setdefault((layer.op, layer.reason), []).append(sanitize(layer.layer, 60))
     for (op, reason), names in by_reason.items():
-        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        rows.append((f"in float: {len(names)} {op} ({some}): {reason}",))
+        rows.append((f"in float: {len(names)} {op} ({some_of(names, 3)}): {reason}",))
     return Section("Layers on integer kernels (simulated)", (), tuple(rows))
 
 

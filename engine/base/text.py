@@ -85,6 +85,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
+def some_of(texts: Sequence[str], most: int) -> str:
+    """The first of some texts, and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def human_bytes(count: int | float) -> str:
     """Bytes in KiB and MiB as the vendor's reports print them."""
     size = float(count)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.base.errors import DatasetError, UsageError
 from engine.base.events import Progress, Reporter
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 from engine.dataset.decode import image_fault, named
 from engine.options.dataset import IMAGE_SUFFIXES
 
@@ -126,11 +126,9 @@ def _nameable(
         else:
             left_out.append((folder / name, "its path has a space, so a list cannot name it"))
     if names and not kept:
-        shown = ", ".join(repr(sanitize(name, 120)) for name in names[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        shown = some_of([repr(sanitize(name, 120)) for name in names], _SHOWN)
         raise DatasetError(
-            f"A list cannot name the images of {named(folder)}: their paths have spaces "
-            f"({shown}{more}).",
+            f"A list cannot name the images of {named(folder)}: their paths have spaces ({shown}).",
             cause="A dataset list splits its lines at spaces.",
             remedy="Give the folder itself as the dataset: it needs no list. Or rename the files; "
             "where the space is in a folder above them, write the list into their folder.",

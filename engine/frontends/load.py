@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.base.errors import SeveralFilesError, SourceModelError
 from engine.base.events import NullReporter, Reporter
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 from engine.frontends.facts import facts
 from engine.frontends.sniff import Recognised, sniff
 from engine.frontends.source import FRAMEWORKS, LoadOptions, SourceModel
@@ -135,9 +135,8 @@ def _partner(file: Path, kind: str, seen: Recognised) -> Path | None:
     """The file beside ``file`` that is of ``kind``; None where there is none."""
     fitting = _fitting(file, kind)
     if len(fitting) > 1:
-        names_found = ", ".join(sanitize(place.name, 80) for place in fitting[:5])
-        more = f" and {len(fitting) - 5} more" if len(fitting) > 5 else ""
-        what = f"which {_WORDS[kind]} belongs to it is not clear: {names_found}{more}."
+        names_found = some_of([sanitize(place.name, 80) for place in fitting], 5)
+        what = f"which {_WORDS[kind]} belongs to it is not clear: {names_found}."
         remedy = "Name it with the option weights (--weights FILE)."
         if kind in FRAMEWORKS:
             remedy = f"Give the {_WORDS[kind]}, and this file as its weights (--weights FILE)."

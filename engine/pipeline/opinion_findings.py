@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import CompilerError, EngineError
 from engine.base.findings import Finding
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 from engine.graph.execute import (
     FINEST_SIGMOID,
     coarse_sigmoids,
@@ -238,8 +238,7 @@ def _coarse(handed: HandedModel) -> str:
         f"{sanitize(layers[name].outputs[0] if name in layers else name, 80)} ({count})"
         for name, count in counts.items()
     ]
-    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    return ", ".join(shown[:_SHOWN]) + more
+    return some_of(shown, _SHOWN)
 
 
 def _gap(rows: list[OutputAgreement], opinion: SecondOpinion, handed: HandedModel) -> Finding:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 from engine.report import rounding_lines
 from engine.wire.board import About, BoardState, MemoryReport
 from engine.wire.compare import Comparison
@@ -119,9 +119,7 @@ def comparison_facts(found: Comparison) -> Iterator[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
-    more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
-    return ", ".join(sanitize(name, 80) for name in names[:_MANY]) + more
+    return some_of([sanitize(name, 80) for name in names], _MANY)
 
 
 def difference_facts(found: RunsCompared) -> Iterator[tuple[str, bool | None]]:

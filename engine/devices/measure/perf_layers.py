@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 
 if TYPE_CHECKING:
     from engine.devices.measure.perf_report import PerfReport, PerfRow
@@ -108,10 +108,9 @@ class LayerRows:
         lost = self.unmatched
         if not lost:
             return ""
-        some = (row.row.name or f"row {row.row.id}" for row in lost[:_SHOWN])
-        names = ", ".join(sanitize(name, 120) for name in some)
-        more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
-        return f"{len(lost)} of {len(self.rows)} rows belong to no layer known here: {names}{more}."
+        names = [sanitize(row.row.name or f"row {row.row.id}", 120) for row in lost]
+        shown = some_of(names, _SHOWN)
+        return f"{len(lost)} of {len(self.rows)} rows belong to no layer known here: {shown}."
 
 
 def layer_rows(report: PerfReport, layers: LayerMap) -> LayerRows:

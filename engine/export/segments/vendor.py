@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.base.errors import CompilerError, ContainerError, UsageError
 from engine.base.events import Reporter
 from engine.base.files import atomic_copy, refuse_existing, sha256_of
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 from engine.container.vendor import VendorModel, inspect_vendor
 from engine.toolkit.environments import find
 from engine.toolkit.toolkit import one_run
@@ -126,8 +126,7 @@ def _check_uids(path: Path, uids: Sequence[int]) -> None:
             f"{sanitize(path.name, 200)} has no layer with the uid {unknown[0]}."
             if unknown
             else "No uid is given to cut after.",
-            cause=f"Its layers have the uids {', '.join(map(str, sorted(known)[:_SHOWN]))}"
-            + (f" and {len(known) - _SHOWN} more." if len(known) > _SHOWN else "."),
+            cause=f"Its layers have the uids {some_of([*map(str, sorted(known))], _SHOWN)}.",
             remedy="Take uids from the Uid column of eval_perf (perf_debug=True), or from "
             "`rknntui segment MODEL`.",
         )

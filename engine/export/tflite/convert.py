@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.findings import Finding
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 from engine.export.tflite import (
     elementwise,
     moves,
@@ -278,7 +278,6 @@ def _of_layers(
     """A warning with the first names of layers in it; none where there are none."""
     if not names:
         return ()
-    shown = ", ".join(sanitize(name) for name in names[:_SHOWN])
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    what = f"{what.format(count=len(names))}: {shown}{more}."
+    shown = some_of([*map(sanitize, names)], _SHOWN)
+    what = f"{what.format(count=len(names))}: {shown}."
     return (Finding(code, "warning", names[0], what, cause=cause, remedy=remedy),)

@@ -17,7 +17,7 @@ from engine.base.errors import GraphError, SourceModelError
 from engine.base.files import read_bounded, sha256_of
 from engine.base.findings import EXTERNAL_WEIGHTS, Finding
 from engine.base.formats.protobuf import TruncatedError
-from engine.base.text import human_bytes, sanitize
+from engine.base.text import human_bytes, sanitize, some_of
 from engine.frontends.onnx.tensors import check_tensor_sizes, stored, walk
 from engine.frontends.sniff import outer_fields, sniff
 from engine.graph.ir.graph import parse_proto
@@ -57,14 +57,13 @@ def told_files(model: str, locations: Sequence[str]) -> list[Finding]:
     """
     if not locations:
         return []
-    shown = ", ".join(repr(sanitize(location, 100)) for location in locations[:_SHOWN])
-    more = f" and {len(locations) - _SHOWN} more" if len(locations) > _SHOWN else ""
+    shown = some_of([repr(sanitize(location, 100)) for location in locations], _SHOWN)
     return [
         Finding(
             code=EXTERNAL_WEIGHTS,
             severity="info",
             where=model,
-            what=f"The model takes weights from other files of its folder: {shown}{more}.",
+            what=f"The model takes weights from other files of its folder: {shown}.",
             cause="Its content becomes part of what is built and exported.",
             remedy="Look whether these are files of the model.",
         )

@@ -11,7 +11,7 @@ import numpy as np
 from engine.base.errors import EngineError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.schema import VALID, Model, Operator, Subgraph, Tensor
 from engine.frontends.tflite.tensors import Frame, Tensors, Value, constant_array
@@ -451,14 +451,13 @@ def state_findings(states: Sequence[State]) -> list[Finding]:
     findings = []
     for first in dict.fromkeys(state.first for state in states):
         names = [state.name for state in states if state.first == first]
-        shown = ", ".join(sanitize(name, 60) for name in names[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        shown = some_of([sanitize(name, 60) for name in names], _SHOWN)
         findings.append(
             Finding(
                 code="state-inputs",
                 severity="info",
                 where=sanitize(names[0]),
-                what=f"Variables of the model are inputs: {shown}{more}.",
+                what=f"Variables of the model are inputs: {shown}.",
                 cause="The model keeps them between runs, and a graph has no memory.",
                 remedy=f"Fill them with {first:g} in the first run. Then give each the output "
                 f"{_NEXT.format('NAME')} of the run before.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.base.findings import Finding
-from engine.base.text import human_bytes, sanitize, shape_text
+from engine.base.text import human_bytes, sanitize, shape_text, some_of
 from engine.report import summary_text
 from engine.reports.lines import table_lines
 from engine.reports.texts import words
@@ -93,9 +93,8 @@ def _candidates(view: ModelView, before: Preflight) -> list[str]:
         ("outputs", suited.outputs, view.outputs),
     ):
         if not set(names) <= {tensor.name for tensor in tensors}:
-            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            shown = ", ".join(sanitize(name, 100) for name in names[:_SHOWN])
-            text.append(f"candidates for --{what}: {shown}{more}")
+            shown = some_of([sanitize(name, 100) for name in names], _SHOWN)
+            text.append(f"candidates for --{what}: {shown}")
     return text
 
 

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 from engine.cost.crashes import OP_TARGET_RANK
 from engine.graph.execute import FUSING_LEVEL
 from engine.graph.ir.custom import is_custom
@@ -252,14 +252,13 @@ def idle_targets(names: Sequence[str]) -> tuple[Finding, ...]:
     """That entries of ``op_target`` have no effect, where there are some."""
     if not names:
         return ()
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    shown = some_of([sanitize(name, 80) for name in names], _SHOWN)
     return (
         Finding(
             "op-target-without-effect",
             "warning",
             "op_target",
-            "op_target has no effect on "
-            f"{', '.join(sanitize(name, 80) for name in names[:_SHOWN])}{more}.",
+            f"op_target has no effect on {shown}.",
             "The output has not four dimensions: the toolkit moves the name to a Reshape.",
             "Take it out of op_target, or write the operator in four dimensions.",
         ),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 from engine.base.findings import Finding, Severity
-from engine.base.text import sanitize
+from engine.base.text import sanitize, some_of
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _LINE = re.compile(
@@ -180,8 +180,5 @@ def _as_printed(level: str, texts: list[str]) -> Finding:
 
 def _finding(kind: _Known, about: list[str]) -> Finding:
     names = list(dict.fromkeys(name for name in about if name))
-    shown = ", ".join(names[:_NAMES])
-    if len(names) > _NAMES:
-        shown += f" and {len(names) - _NAMES} more"
-    what = kind.what.replace("{names}", shown)
+    what = kind.what.replace("{names}", some_of(names, _NAMES))
     return Finding(kind.code, kind.severity, "compiler", what, kind.cause, kind.remedy)
