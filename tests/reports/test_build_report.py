@@ -28,12 +28,10 @@ from engine import (
 )
 from engine.build import BuildSummary, OutputFidelity
 from engine.reports.build_report import CHARTS
-from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost
 from engine.wire.layers import layers_of
 from engine.wire.model import RangeRow
 from rknntui.demo import demo_recipe
-
-HOSTILE = '</title><script>alert("x")</script>&\x1b[31m'
+from tests.reports.test_estimates import HOSTILE, estimates
 
 
 class Seen(HTMLParser):
@@ -58,20 +56,13 @@ def report(name: str) -> BuildReport:
         name=name, quantized=True, quantized_method=name, quantized_bytes=1, outputs=(output,),
         **counts, **texts, **lists,
     )  # fmt: skip
-    layer = LayerCost(
-        id=name, layers=(name,), name=name, op="Conv", dtype="int8", target="NPU", reason="",
-        remedy="", shapes_in="", shape_out="", ddr_cycles=10, npu_cycles=20, total_cycles=20,
-        read_bytes=300, write_bytes=500, weight_bytes=72, macs=900, time_ms=1.5, bound="compute",
-    )  # fmt: skip
-    chip = ChipEstimate(
-        "rk3588", 2, "int8", 1, 1, 1000.0, "fitted", time_ms=Interval(1.5, 1.2, 1.9),
-        layers=(layer,), peak_gops=6000.0, bandwidth_gbs=20.0,
-    )  # fmt: skip
+    found = estimates(name)
+    chip = replace(found.chips[0], peak_gops=6000.0, bandwidth_gbs=20.0)
     ranges = (RangeRow(name, "int8", 8, 0.1, 0.4, None, None, None, None, None),)
-    rows = layers_of("estimated", (layer,))
-    found, recipe = Estimates(name, (chip,), 0.1), {"dataset": name, "target_platform": name}
+    recipe = {"dataset": name, "target_platform": name}
     points = [Tried(name, {}, db, name) for db in (math.inf, 20.0)]
     front = tuple(zip((2.0, 1.0), points, strict=True))
+    rows, found = layers_of("estimated", chip.layers), replace(found, chips=(chip,))
     return BuildReport(summary, recipe, rows, found, ranges, front=front)
 
 
