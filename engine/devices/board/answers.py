@@ -84,10 +84,7 @@ def number(data: JsonObject, name: str) -> float:
 
 def text(data: JsonObject, name: str, limit: int = 300) -> str:
     """One line of text, fit to be shown; nothing and null are empty."""
-    value: Any = data.get(name)
-    if value is not None and not isinstance(value, str):
-        raise misfit_error(f"{name} is no text")
-    return sanitize(value or "", limit)
+    return sanitize(long_text(data, name) or "", limit)
 
 
 def long_text(data: JsonObject, name: str, limit: int = _TEXT_LIMIT) -> str | None:
