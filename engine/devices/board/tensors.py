@@ -197,7 +197,7 @@ def prepared_input(given: BoardInput, wanted: TensorAttributes) -> PreparedInput
             f"{name} cannot be given as {layout}.",
             cause="A 4-D input is NHWC or NCHW; in the NPU's own form it is passed through.",
         )
-    expected = _shape_in(wanted, layout)
+    expected = shape_in(wanted, layout)
     if array.shape != expected:
         takes = f"The model takes {shape_text(expected)}"
         raise UsageError(
@@ -230,7 +230,7 @@ def _passed_through(
     return PreparedInput(np.ascontiguousarray(array), dtype, attributes.layout, pass_through=True)
 
 
-def _shape_in(attributes: TensorAttributes, layout: str) -> tuple[int, ...]:
+def shape_in(attributes: TensorAttributes, layout: str) -> tuple[int, ...]:
     """The shape of a tensor in another layout than its own."""
     if len(attributes.shape) != 4 or layout == attributes.layout:
         return attributes.shape

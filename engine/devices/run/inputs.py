@@ -23,7 +23,7 @@ from engine.dataset import InputPlan, Preprocess
 from engine.dataset.decode import file_kind, named, open_array
 from engine.dataset.preprocess import Layout, shape_error
 from engine.dataset.samples import ReadingStats, load_pixels
-from engine.devices.board.tensors import BoardInput, TensorAttributes
+from engine.devices.board.tensors import BoardInput, TensorAttributes, shape_in
 from engine.graph.ir import TensorSpec
 
 
@@ -121,7 +121,7 @@ def board_inputs(
     """
     _require_count(len(files), [(attributes.name, attributes.shape) for attributes in wanted])
     specs = [
-        TensorSpec(attributes.name, _channels_first(attributes), "uint8") for attributes in wanted
+        TensorSpec(attributes.name, shape_in(attributes, "NCHW"), "uint8") for attributes in wanted
     ]
     plans = [
         _placed(plan, tensor)
@@ -137,13 +137,6 @@ def board_inputs(
         for path, plan in zip(files, plans, strict=True)
     )
     return inputs, tuple(finding.what for finding in tally.findings(plans))
-
-
-def _channels_first(attributes: TensorAttributes) -> tuple[int, ...]:
-    if len(attributes.shape) == 4 and attributes.layout == "NHWC":
-        n, h, w, c = attributes.shape
-        return n, c, h, w
-    return attributes.shape
 
 
 def _placed(plan: InputPlan, attributes: TensorAttributes) -> InputPlan:
