@@ -57,7 +57,8 @@ class ModelSource:
 
     def figures(
         self,
-        outputs: Sequence[tuple[str, np.ndarray]],
+        names: Sequence[str],
+        arrays: Sequence[np.ndarray],
         paths: Sequence[Path],
         top: int,
         label: str,
@@ -68,10 +69,10 @@ class ModelSource:
             floats = self.floats(paths)
         except EngineError as error:
             floats, notes = (), (f"Not compared with float: {error.what}",)
-        beside = floats if len(floats) == len(outputs) else [None] * len(outputs)
+        beside = floats if len(floats) == len(arrays) else [None] * len(arrays)
         told = (
             figures_of_output(name, array, top, label, reference)
-            for (name, array), reference in zip(outputs, beside, strict=True)
+            for name, array, reference in zip(names, arrays, beside, strict=True)
         )
         return tuple(told), notes
 

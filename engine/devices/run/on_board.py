@@ -188,8 +188,7 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
     table = LayerTimes() if text is None else read_layer_times(text, model.layers, model.told)
     memory, reason = memory_of(opened)
     by_clock = () if timed.run_us else (_BY_CLOCK,)
-    named = [*zip(names, arrays, strict=True)]
-    figures, floats = model.figures(named, paths, params.top, board.label)
+    figures, floats = model.figures(names, arrays, paths, params.top, board.label)
     return Ran(
         **vars(board.head(opened, *notes, *by_clock, *table.notes, *floats)),
         outputs=figures,

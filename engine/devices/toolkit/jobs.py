@@ -75,8 +75,7 @@ def run_by_job(address: Address, params: RunParams, source: ModelSource, reporte
         if params.layers:
             with stages.stage(_LAYERS), board.session(perf=True) as timed:
                 table = layer_times_of(board.report(timed), source.layers, told=source.told)
-    named = [*zip(names, arrays, strict=True)]
-    figures, floats = source.figures(named, paths, params.top, "measured")
+    figures, floats = source.figures(names, arrays, paths, params.top, "measured")
     return Ran(
         **vars(board.head(*notes, *table.notes, *floats)),
         outputs=figures,

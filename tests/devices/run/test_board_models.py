@@ -67,14 +67,14 @@ def test_what_a_board_gives_stands_beside_float(model: Path) -> None:
     picture = demo_folder() / "calibration" / "005.png"
     source = model_source(ModelTarget(recipe=RECIPE), None, NullReporter())
     (floats,) = source.floats([picture])
-    (output,), notes = source.figures([("logits", floats + 0.5)], [picture], 3, "measured")
+    (output,), notes = source.figures(["logits"], [floats + 0.5], [picture], 3, "measured")
     assert output.beside is not None
     assert (output.label, notes) == ("measured", ())
     assert output.beside.largest == pytest.approx(0.5, abs=1e-3)
     assert output.beside.at[0] == pytest.approx(output.top[0].value - 0.5, abs=1e-3)
     for recipe, words in ((None, ""), ({**RECIPE, "model": "/nowhere.onnx"}, "with float")):
         unknown = model_source(ModelTarget(str(model), recipe), None, NullReporter())
-        (output,), notes = unknown.figures([("logits", floats)], [picture], 3, "measured")
+        (output,), notes = unknown.figures(["logits"], [floats], [picture], 3, "measured")
         assert output.beside is None
         assert words in " ".join(notes)
 
