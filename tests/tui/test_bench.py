@@ -70,6 +70,20 @@ async def bench(pilot: Any, shown: str = "1 ready") -> Bench:
     return workspace
 
 
+async def running(pilot: Any, watches: Watches) -> JobView:
+    """The run of a model that is opened for it; a watch is started, too."""
+    model = model_view("m.onnx", recipe={"model": "m.onnx"})
+    pilot.app.session.model_opened(model, "r.yaml")
+    await pilot.press("r")
+    await until(pilot, lambda: len(watches.jobs) == 2, "a run and a watch")
+    return next(job for job in watches.jobs if job.method == "devices.perf")
+
+
+def tell(app: Workbench, job: JobView, look: PerfLook) -> None:
+    job.apply(PERF_LOOK.event(look))
+    app.session.job_changed(job)
+
+
 async def test_boards_are_listed_with_their_state_and_its_remedy(
     answers: Answers, watches: Watches
 ) -> None:
@@ -434,18 +448,10 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
     async with app.run_test(size=(120, 40)) as pilot:
         workspace = await bench(pilot)
         assert "no model is open" in workspace.disabled_reason("run")
-        app.session.model_opened(model_view("m.onnx", recipe={"model": "m.onnx"}), "r.yaml")
-        await pilot.press("r")
-        await until(pilot, lambda: len(watches.jobs) == 2, "a run and a watch")
-        first = next(job for job in watches.jobs if job.method == "devices.perf")
+        first = await running(pilot, watches)
         params = watches.params[watches.jobs.index(first)]
         assert (params.device, params.seconds, params.layers) == (READY.id, 60.0, True)
-
-        def tell(job: JobView, look: PerfLook) -> None:
-            job.apply(PERF_LOOK.event(look))
-            app.session.job_changed(job)
-
-        tell(first, perf_look(10.0, 191.4, layers=ran().layers))
+        tell(app, first, perf_look(10.0, 191.4, layers=ran().layers))
         await until(pilot, lambda: "FPS 191.4" in screen_text(app), "its figures")
         text = screen_text(app)
         for told in ("p50 5.180  p90 5.310  p99 6.020  ms", "emulated", "▶ 0:10 of 1:00", "Conv_1"):
@@ -454,7 +460,7 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
         assert app.session.bench is not None
         assert (app.session.bench.fps, app.session.bench.running) == (191.4, True)
         await pilot.press("1")
-        tell(first, perf_look(20.0, 180.0))
+        tell(app, first, perf_look(20.0, 180.0))
         await until(pilot, lambda: workspace.run.at == 20.0, "it goes on while it is hidden")
         await until(pilot, lambda: "▶180.0 FPS" in screen_text(app), "its tab says so at once")
         first.error = DeviceLostError("The board is gone.").to_dict()
@@ -468,7 +474,7 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
         again = watches.jobs[-1]
         assert again is not first
         assert watches.params[-1].seconds == 40.0
-        tell(again, perf_look(5.0, 185.0))
+        tell(app, again, perf_look(5.0, 185.0))
         await until(pilot, lambda: "▶ 0:25 of 1:00" in screen_text(app), "where it was")
         assert "▶ 0:25 of 1:00, r or = ends it" in screen_text(app), "before it is pressed"
         await pilot.press("M")
@@ -480,6 +486,24 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
         watches.end(app.session, watches.jobs[-1], "done", told)
         await until(pilot, lambda: "internal     36.00 KiB ████████████" in screen_text(app), "it")
         assert "On adb:127.0.0.1:40001, rk3588 (emulated)." in screen_text(app)
+
+
+async def test_a_run_that_the_user_ended_does_not_wait_for_its_board(
+    answers: Answers, watches: Watches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers.listing = Listing((READY,))
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await bench(pilot)
+        job = await running(pilot, watches)
+        tell(app, job, perf_look(10.0, 191.4))
+        await until(pilot, lambda: workspace.run.at == 10.0, "its figures")
+        monkeypatch.setattr(Bridge, "finish", lambda *_: None)  # it takes its time
+        await pilot.press("r")
+        job.error = DeviceLostError("The board is gone.").to_dict()
+        watches.end(app.session, job, "failed")
+        await until(pilot, lambda: "✗ The board is gone." in screen_text(app), "why")
+        assert not workspace.run.going
 
 
 async def test_runs_of_the_history_are_compared_in_words(

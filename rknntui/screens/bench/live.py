@@ -135,8 +135,9 @@ class BoardJob:
         if self.job is not job:
             return False
         self.told(job)
-        self.job, self._ending = None, False
+        self.job = None
         self.took(job, result)
+        self._ending = False
         self.tell()
         if self._then is not None:
             self._then()
@@ -468,7 +469,8 @@ class Measuring(BoardJob):
     def _failed(self, error: Any) -> None:
         self.error = error_text(error)
         left = self.params.seconds - (0.0 if self.look is None else self.look.at)
-        if error.get("kind") in _LOST and self.at > 0 and left > 1:
+        lost = error.get("kind") in _LOST and not self._ending
+        if lost and self.at > 0 and left > 1:
             self._before, self.look = self.at, None
             self.waiting, self._lost_at = True, time.monotonic()
             self.params = replace(self.params, seconds=left)
