@@ -72,7 +72,7 @@ class Answers:
     """What the worker would say; a test changes it."""
 
     def __init__(self) -> None:
-        self.listing: Listing | Exception = Listing((LOCKED, READY))
+        self.listing: Listing | Exception = Listing((READY,))
         self.asked: list[tuple[str, Any]] = []
         self.of: dict[str, Any] = {"board.about": ABOUT}
 

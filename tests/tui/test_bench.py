@@ -60,6 +60,11 @@ SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("no_engine")]
 
 
+@pytest.fixture
+def app() -> Workbench:
+    return Workbench(state_kept=False)
+
+
 async def bench(pilot: Any, shown: str = "1 ready") -> Bench:
     """Bench, with the list of boards."""
     await pilot.press(keys_of("bench")[0])
@@ -85,9 +90,9 @@ def tell(app: Workbench, job: JobView, look: PerfLook) -> None:
 
 
 async def test_boards_are_listed_with_their_state_and_its_remedy(
-    answers: Answers, watches: Watches
+    app: Workbench, answers: Answers, watches: Watches
 ) -> None:
-    app = Workbench(state_kept=False)
+    answers.listing = Listing((LOCKED, READY))
     async with app.run_test(size=SIZE) as pilot:
         await bench(pilot, "Boards, 1 ready · 2")
         await pilot.press("v", "v", "v")
@@ -107,10 +112,8 @@ async def test_boards_are_listed_with_their_state_and_its_remedy(
 
 
 async def test_what_a_board_is_stands_below_it_with_why_something_is_missing(
-    answers: Answers, watches: Watches
+    app: Workbench, answers: Answers, watches: Watches
 ) -> None:
-    answers.listing = Listing((READY,))
-    app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 60)) as pilot:
         await bench(pilot, "ready · 1")
         await pilot.press("v", "v", "v")
@@ -137,7 +140,7 @@ async def test_what_a_board_is_stands_below_it_with_why_something_is_missing(
 
 @pytest.mark.long
 async def test_what_a_board_told_of_the_former_model_is_asked_again(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch
+    app: Workbench, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers.listing = Listing(())
     arrived = asyncio.Event()
@@ -153,7 +156,6 @@ async def test_what_a_board_told_of_the_former_model_is_asked_again(
         return told
 
     monkeypatch.setattr(Bridge, "call", call)
-    app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 60)) as pilot:
         workspace = await bench(pilot, "No board was found.")
         workspace.views.bar.choose("Facts")
@@ -169,10 +171,8 @@ async def test_what_a_board_told_of_the_former_model_is_asked_again(
 
 
 async def test_without_a_model_the_open_recipes_chip_is_held_against_the_board(
-    answers: Answers,
+    app: Workbench, answers: Answers
 ) -> None:
-    answers.listing = Listing((READY,))
-    app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 60)) as pilot:
         await bench(pilot)
         await until(pilot, lambda: answers.times("board.about"), "it is asked")
@@ -187,10 +187,10 @@ async def test_without_a_model_the_open_recipes_chip_is_held_against_the_board(
 
 
 async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch
+    app: Workbench, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rknntui.screens.bench.boards.POLL_SECONDS", 0.2)
-    app = Workbench(state_kept=False)
+    answers.listing = Listing((LOCKED, READY))
     async with app.run_test(size=SIZE) as pilot:
         workspace = await bench(pilot, "ready · 2")
         await pilot.press("down")
@@ -208,7 +208,9 @@ async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board
 
 
 @pytest.mark.parametrize("size", [SIZE, (200, 60)])
-async def test_a_hostile_board_is_shown_as_text(answers: Answers, size: tuple[int, int]) -> None:
+async def test_a_hostile_board_is_shown_as_text(
+    app: Workbench, answers: Answers, size: tuple[int, int]
+) -> None:
     evil = "[bold red]x[/]\x1b[31m" + "n" * 300
     answers.listing = Listing(
         (replace(READY, id="adb:" + evil, model=evil, what=evil, warnings=(evil,)),),
@@ -218,7 +220,6 @@ async def test_a_hostile_board_is_shown_as_text(answers: Answers, size: tuple[in
     answers.of["board.about"] = replace(
         ABOUT, facts=facts, versions=(VersionRow(evil, evil, evil, evil),)
     )
-    app = Workbench(state_kept=False)
     async with app.run_test(size=size) as pilot:
         workspace = await bench(pilot)
         await until(pilot, lambda: "Versions" in workspace.views.facts.text(), "what it is")
@@ -236,7 +237,7 @@ async def test_boards_over_ssh_are_added_kept_and_removed(
 ) -> None:
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await bench(pilot, "ready · 2")
+        workspace = await bench(pilot)
         answers.of["devices.add"] = UsageError("It is not the address of a board.")
         await pilot.press("a", "right", "down", *"a b", "enter")
         await until(pilot, lambda: type(app.screen).__name__ == "ErrorDialog", "it is refused")
@@ -259,8 +260,10 @@ async def test_boards_over_ssh_are_added_kept_and_removed(
         assert again.session.boards.chosen is None
 
 
-async def test_of_kept_boards_only_those_that_are_refused_are_dropped(answers: Answers) -> None:
-    app = Workbench(state_kept=False)
+async def test_of_kept_boards_only_those_that_are_refused_are_dropped(
+    app: Workbench, answers: Answers
+) -> None:
+    answers.listing = Listing((LOCKED, READY))
     app.session.boards.over_ssh = ("ssh:pi", "ssh:a b", "ssh:pa", "ssh:c d")
     async with app.run_test(size=SIZE) as pilot:
         await bench(pilot, "Boards, 1 ready · 4")
@@ -269,10 +272,11 @@ async def test_of_kept_boards_only_those_that_are_refused_are_dropped(answers: A
         assert app.session.boards.over_ssh == ("ssh:pi", "ssh:pa")
 
 
-async def test_an_empty_list_says_what_to_do_and_the_server_is_started(answers: Answers) -> None:
+async def test_an_empty_list_says_what_to_do_and_the_server_is_started(
+    app: Workbench, answers: Answers
+) -> None:
     no_server = Finding("adb-server", "warning", "adb", "There is no adb server.", "", "Start it.")
     answers.listing = Listing((), (no_server,))
-    app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await bench(pilot, "No board was found.")
         text = screen_text(app)
@@ -286,15 +290,13 @@ async def test_an_empty_list_says_what_to_do_and_the_server_is_started(answers: 
 
 
 async def test_the_examination_tells_each_step_and_its_commands_are_copied(
-    answers: Answers, watches: Watches
+    app: Workbench, answers: Answers, watches: Watches
 ) -> None:
-    answers.listing = Listing((READY,))
     checks = (
         Check("transport", "ok", "adb"),
         Check("driver", "bad", "it is older than the runtime", "Update it.", ("adb reboot",)),
         Check("memory", "skipped", "there is no driver"),
     )
-    app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await bench(pilot)
         await pilot.press("d")
@@ -325,10 +327,8 @@ async def test_the_examination_tells_each_step_and_its_commands_are_copied(
 
 @pytest.mark.parametrize("size", [SIZE, (120, 40)])
 async def test_a_board_is_watched_and_why_it_was_lost_is_said(
-    answers: Answers, watches: Watches, size: tuple[int, int]
+    app: Workbench, answers: Answers, watches: Watches, size: tuple[int, int]
 ) -> None:
-    answers.listing = Listing((READY,))
-    app = Workbench(state_kept=False)
     async with app.run_test(size=size) as pilot:
         await bench(pilot)
         await pilot.press("w")
@@ -370,12 +370,15 @@ async def test_a_board_is_watched_and_why_it_was_lost_is_said(
 
 @pytest.mark.long
 async def test_marked_boards_have_a_line_each_and_another_rate_keeps_what_was_seen(
-    answers: Answers, watches: Watches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: Workbench,
+    answers: Answers,
+    watches: Watches,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     other = replace(READY, id="adb:other")
     answers.listing = Listing((other, READY))
-    app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await bench(pilot, "ready · 2")
         await pilot.press("space", "down", "space")
@@ -407,10 +410,8 @@ async def test_marked_boards_have_a_line_each_and_another_rate_keeps_what_was_se
 
 
 async def test_keys_that_come_before_the_worker_leave_one_watch_or_none(
-    answers: Answers, watches: Watches
+    app: Workbench, answers: Answers, watches: Watches
 ) -> None:
-    answers.listing = Listing((READY,))
-    app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await bench(pilot)
         watch = workspace.watch_job
@@ -440,11 +441,9 @@ async def test_keys_that_come_before_the_worker_leave_one_watch_or_none(
 
 
 async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
-    answers: Answers, watches: Watches, monkeypatch: pytest.MonkeyPatch
+    app: Workbench, answers: Answers, watches: Watches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rknntui.screens.bench.live.RETRY_SECONDS", 0.05)
-    answers.listing = Listing((READY,))
-    app = Workbench(state_kept=False)
     async with app.run_test(size=(120, 40)) as pilot:
         workspace = await bench(pilot)
         assert "no model is open" in workspace.disabled_reason("run")
@@ -489,10 +488,8 @@ async def test_a_run_goes_on_elsewhere_and_after_its_board_was_lost(
 
 
 async def test_a_run_that_the_user_ended_does_not_wait_for_its_board(
-    answers: Answers, watches: Watches, monkeypatch: pytest.MonkeyPatch
+    app: Workbench, answers: Answers, watches: Watches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers.listing = Listing((READY,))
-    app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await bench(pilot)
         job = await running(pilot, watches)
@@ -507,9 +504,8 @@ async def test_a_run_that_the_user_ended_does_not_wait_for_its_board(
 
 
 async def test_runs_of_the_history_are_compared_in_words(
-    answers: Answers, watches: Watches
+    app: Workbench, answers: Answers, watches: Watches
 ) -> None:
-    answers.listing = Listing((READY,))
     runs = [KeptRun(id=f"run{n}", at=1.7e9 + n, title="m.rknn", median=5e3) for n in (2, 1)]
     answers.of["measured.list"] = KeptRuns(tuple(runs))
     point = PointChange("auto", 1, 1, 5000.0, 5500.0, 0.1, True)
@@ -517,7 +513,6 @@ async def test_runs_of_the_history_are_compared_in_words(
     answers.of["measured.compare"] = RunsCompared(
         ("measured", "measured"), ("driver: 0.9.6, 0.9.8",), (point,), layers
     )
-    app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await bench(pilot)
         await pilot.press("V")

@@ -240,7 +240,6 @@ async def test_nothing_is_open(answers: Answers, size: tuple[int, int]) -> None:
 async def test_a_board_runs_the_model(
     answers: Answers, watches: Watches, size: tuple[int, int]
 ) -> None:
-    answers.listing = Listing((READY,))
     app = Workbench(state_kept=False)
     async with app.run_test(size=size) as pilot:
         await pilot.press("5")
