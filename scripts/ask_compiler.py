@@ -24,7 +24,8 @@ from tests.cost.asked.answers import Answer, read_answers, row_of, write_answers
 from tests.cost.asked.graphs import GRAPHS, ZOO_GRAPHS
 from tests.cost.asked.held_out import HELD_OUT
 from tests.cost.asked.second_draw import SECOND_DRAW, THIRD_DRAW
-from tests.cost.asked.today import TODAY, UNSEEN
+from tests.cost.asked.today import TODAY
+from tests.cost.asked.unseen import UNSEEN
 
 PAIRS = (
     "rk3566:i8,rk3562:i8,rk3588:i8,rk3576:i8,rv1106:i8,rv1103b:i8,"

@@ -21,7 +21,8 @@ from tests.cost.against_compiler.score import score, table, worst
 from tests.cost.asked.held_out import HELD_OUT
 from tests.cost.asked.measure import held_out_scores, memory_table
 from tests.cost.asked.second_draw import SECOND_DRAW, THIRD_DRAW
-from tests.cost.asked.today import TODAY, UNSEEN
+from tests.cost.asked.today import TODAY
+from tests.cost.asked.unseen import UNSEEN
 
 DRAWS = {
     "first": HELD_OUT,

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx
 
-from tests.cost.asked.maker import Maker
+from tests.cost.asked.maker import Make, Maker, named
 
 __all__ = ["BLOCKS"]
 
-BLOCKS: dict[str, Callable[[], onnx.ModelProto]] = {}
+BLOCKS: dict[str, Make] = {}
 """Name -> what makes it."""
-
-
-def _block(name: str) -> Callable[[Callable[[], onnx.ModelProto]], Callable[[], onnx.ModelProto]]:
-    def put(make: Callable[[], onnx.ModelProto]) -> Callable[[], onnx.ModelProto]:
-        BLOCKS[name] = make
-        return make
-
-    return put
 
 
 # -------------------------------------------------------------------------------------- attention
@@ -173,7 +163,7 @@ def _gated() -> onnx.ModelProto:
     return m.model(*ends)
 
 
-def _waves(kernel: int, stride: int, pads: int) -> Callable[[], onnx.ModelProto]:
+def _waves(kernel: int, stride: int, pads: int) -> Make:
     """The first layers of a net over samples of sound."""
 
     def make() -> onnx.ModelProto:
@@ -216,7 +206,7 @@ _other_steps("LSTM", 1)
 _other_steps("LSTM", 2)
 
 
-@_block("rolled_and_joined")
+@named(BLOCKS, "rolled_and_joined")
 def _() -> onnx.ModelProto:
     """Swin's shift, then rows of all pixels; a norm whose rows others read and one of a map."""
     m = Maker((1, 32, 16, 16), opset=17)
@@ -232,7 +222,7 @@ def _() -> onnx.ModelProto:
     return m.model(m.add("MatMul", last, m.numbers(32, 16)))
 
 
-@_block("later_sum")
+@named(BLOCKS, "later_sum")
 def _() -> onnx.ModelProto:
     """Of two convolutions the one with fewer layers before it takes their sum."""
     m = Maker((1, 16, 16, 16))
@@ -241,7 +231,7 @@ def _() -> onnx.ModelProto:
     return m.model(m.conv(m.add("Relu", m.add("Add", one, two)), 16, 16, 1))
 
 
-@_block("divided_maps")
+@named(BLOCKS, "divided_maps")
 def _() -> onnx.ModelProto:
     """What a map is divided by is expanded; an activation goes before a turn and a Reshape."""
     m = Maker((1, 16, 8, 8))
@@ -276,7 +266,7 @@ for _channels in (2, 3, 6):
 
 
 # ---------------------------------------------------------------------------- maps of transformers
-@_block("merged_patches")
+@named(BLOCKS, "merged_patches")
 def _() -> onnx.ModelProto:
     """Swin's patches, merged two by two with the channels last."""
     m = Maker((1, 32, 16, 16))
@@ -293,7 +283,7 @@ def _every_second(m: Maker, data: str, row: int, column: int) -> str:
     return m.add("Slice", last, m.whole(column), ends, m.whole(2), steps)
 
 
-@_block("rolled_pixels")
+@named(BLOCKS, "rolled_pixels")
 def _() -> onnx.ModelProto:
     """Swin's shift: rows and columns that leave on one side come in on the other."""
     m = Maker((1, 32, 16, 16))
@@ -306,7 +296,7 @@ def _() -> onnx.ModelProto:
     return m.model(m.conv(m.add("Add", last, first), 32, 16, name="c2"))
 
 
-@_block("pools_with_pads")
+@named(BLOCKS, "pools_with_pads")
 def _() -> onnx.ModelProto:
     """The pools of DAPPM: large windows that count their pads."""
     m = Maker((1, 32, 16, 16))
@@ -319,7 +309,7 @@ def _() -> onnx.ModelProto:
     return m.model(*ends)
 
 
-@_block("lengths")
+@named(BLOCKS, "lengths")
 def _() -> onnx.ModelProto:
     """Norms that something else than a division reads."""
     m = Maker((1, 16, 12, 12), (1, 17, 48))
@@ -329,7 +319,7 @@ def _() -> onnx.ModelProto:
     return m.model(m.conv(last, 16, 16, 1, name="c2"), m.add("Relu", length))
 
 
-@_block("unfolded")
+@named(BLOCKS, "unfolded")
 def _() -> onnx.ModelProto:
     """MobileViT: pixels of each place in a patch are rows of one of four in a batch."""
     m = Maker((1, 48, 16, 16))
@@ -349,7 +339,7 @@ def _() -> onnx.ModelProto:
     return m.model(m.conv(last, 48, 16, 1, name="c2"))
 
 
-@_block("scaled_images")
+@named(BLOCKS, "scaled_images")
 def _() -> onnx.ModelProto:
     """An image that something else reads than a convolution is scaled by one."""
     m = Maker((1, 3, 48, 48), (1, 6, 32, 32))

@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 
 from tests.cost.asked.blocks import BLOCKS
-from tests.cost.asked.maker import Maker
+from tests.cost.asked.maker import Make, Maker, named
 
 __all__ = ["GRAPHS", "ZOO_GRAPHS"]
 
-GRAPHS: dict[str, Callable[[], onnx.ModelProto]] = {**BLOCKS}
+GRAPHS: dict[str, Make] = {**BLOCKS}
 """Name -> what makes it."""
 
 ZOO_GRAPHS = (
@@ -31,16 +31,8 @@ ZOO_GRAPHS = (
 """Files of the model zoo, ``compile/NAME.onnx``."""
 
 
-def _graph(name: str) -> Callable[[Callable[[], onnx.ModelProto]], Callable[[], onnx.ModelProto]]:
-    def put(make: Callable[[], onnx.ModelProto]) -> Callable[[], onnx.ModelProto]:
-        GRAPHS[name] = make
-        return make
-
-    return put
-
-
 # --------------------------------------------------------------------------------- shared weights
-@_graph("shared_depthwise")
+@named(GRAPHS, "shared_depthwise")
 def _() -> onnx.ModelProto:
     m = Maker((1, 32, 40, 40))
     weight = m.numbers(32, 1, 3, 3)
@@ -51,7 +43,7 @@ def _() -> onnx.ModelProto:
     return m.model(last)
 
 
-@_graph("shared_head")
+@named(GRAPHS, "shared_head")
 def _() -> onnx.ModelProto:
     m = Maker((1, 3, 64, 64))
     first = m.conv("x", 3, 24, 3, 2, then="Relu")
@@ -95,14 +87,14 @@ _large("3x18", (8, 40, 40), 16, (3, 18))
 _large("17x3_bare", (8, 40, 40), 16, (17, 3), valid=False, bias=False, then="")
 
 
-@_graph("kernel_depthwise_17")
+@named(GRAPHS, "kernel_depthwise_17")
 def _() -> onnx.ModelProto:
     m = Maker((1, 16, 40, 40))
     last = m.conv("x", 16, 16, then="Relu")
     return m.model(m.conv(last, 16, 16, 17, group=16, then="Relu"))
 
 
-@_graph("kernel_depthwise_35")
+@named(GRAPHS, "kernel_depthwise_35")
 def _() -> onnx.ModelProto:
     m = Maker((1, 8, 80, 80))
     last = m.conv(m.conv("x", 8, 8, then="Relu"), 8, 8, 35, group=8, then="Relu")
@@ -142,7 +134,7 @@ _instance("residual", 32, 24, 24, "Add")
 _instance("leaky", 32, 24, 24, "LeakyRelu")
 
 
-@_graph("instance_of_one_scale")
+@named(GRAPHS, "instance_of_one_scale")
 def _() -> onnx.ModelProto:
     m = Maker((1, 32, 24, 24))
     first = m.conv("x", 32, 32, name="c1")
@@ -266,7 +258,7 @@ for _axis in (1, 2, 3):
     )
 
 
-@_graph("sum_of_three")
+@named(GRAPHS, "sum_of_three")
 def _() -> onnx.ModelProto:
     m = Maker((1, 16, 12, 12))
     first = m.conv("x", 16, 16, 1, then="Relu")
@@ -290,14 +282,14 @@ def _focus(m: Maker, data: str, *, at_once: bool = False) -> str:
     return m.add("Concat", *parts, axis=1, name="joined")
 
 
-@_graph("focus")
+@named(GRAPHS, "focus")
 def _() -> onnx.ModelProto:
     m = Maker((1, 3, 64, 64))
     last = m.conv(_focus(m, "x"), 12, 24, then="Relu", name="c1")
     return m.model(m.conv(last, 24, 16, 1, name="c2"))
 
 
-@_graph("focus_at_once")
+@named(GRAPHS, "focus_at_once")
 def _() -> onnx.ModelProto:
     m = Maker((1, 3, 64, 64))
     return m.model(m.conv(_focus(m, "x", at_once=True), 12, 24, then="Relu", name="c1"))
@@ -475,7 +467,7 @@ for _rows, _depth in ((64, 32), (64, 64), (48, 32)):
 
 
 # ------------------------------------------------------------------------------------- constants
-@_graph("operands")
+@named(GRAPHS, "operands")
 def _() -> onnx.ModelProto:
     """One number, one a channel and a map, added and multiplied."""
     m = Maker((1, 24, 7, 7))
@@ -492,7 +484,7 @@ def _() -> onnx.ModelProto:
     return m.model(last)
 
 
-@_graph("two_resizes")
+@named(GRAPHS, "two_resizes")
 def _() -> onnx.ModelProto:
     m = Maker((1, 16, 8, 8))
     twice = m.constant(np.array([1, 1, 2, 2], np.float32))

@@ -8,9 +8,10 @@ from functools import partial
 import numpy as np
 import onnx
 
-from tests.cost.asked.maker import Maker
+from tests.cost.asked.maker import Make, Maker
+from tests.cost.asked.parts import attention, layer_norm, linear
 
-__all__ = ["HELD_OUT", "KINDS", "Draw", "attention", "layer_norm", "linear"]
+__all__ = ["HELD_OUT", "KINDS", "Draw"]
 
 _ACTIVATIONS = ("Relu", "Sigmoid", "LeakyRelu", "HardSwish", "Tanh", "Elu", "Clip", "Swish")
 
@@ -66,9 +67,7 @@ def _mobile(seed: int) -> onnx.ModelProto:
             inner = d.m.add("Mul", inner, share)
         channels = d.pick(16, 24, 40)
         last = d.m.conv(inner, wide, channels, 1)
-    pooled = d.m.add("Flatten", d.m.add("GlobalAveragePool", last))
-    out = d.pick(10, 100)
-    return d.m.model(d.m.add("Gemm", pooled, d.m.numbers(channels, out), d.m.numbers(out)))
+    return d.m.model(d.m.classes(last, channels, d.pick(10, 100)))
 
 
 def _norms(seed: int) -> onnx.ModelProto:
@@ -123,28 +122,6 @@ def _blocks(seed: int) -> onnx.ModelProto:
     return m.model(linear(m, pooled, width, 10))
 
 
-def linear(m: Maker, data: str, width: int, out: int) -> str:
-    return m.add("Add", m.add("MatMul", data, m.numbers(width, out)), m.numbers(out))
-
-
-def layer_norm(m: Maker, data: str, width: int) -> str:
-    scale, bias = m.numbers(width), m.numbers(width)
-    return m.add("LayerNormalization", data, scale, bias, axis=-1, epsilon=1e-5)
-
-
-def attention(m: Maker, data: str, count: int, width: int, heads: int) -> str:
-    depth = width // heads
-    rows = m.whole(1, count, heads, depth)
-    query, key, value = (
-        m.add("Transpose", m.add("Reshape", linear(m, data, width, width), rows), perm=list(perm))
-        for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
-    )
-    root = m.constant(np.array(depth**0.5, np.float32))
-    shares = m.add("Softmax", m.add("Div", m.add("MatMul", query, key), root), axis=-1)
-    mixed = m.add("Transpose", m.add("MatMul", shares, value), perm=[0, 2, 1, 3])
-    return linear(m, m.add("Reshape", mixed, m.whole(1, count, width)), width, width)
-
-
 def _heads(seed: int) -> onnx.ModelProto:
     """A detector: levels, one head for all of them, rows joined."""
     d = Draw(seed, 3, 96)
@@ -187,7 +164,7 @@ KINDS: tuple[tuple[str, Callable[[int], onnx.ModelProto], int], ...] = (
     ("groups", _groups, 3),
 )
 
-HELD_OUT: dict[str, Callable[[], onnx.ModelProto]] = {
+HELD_OUT: dict[str, Make] = {
     f"held_{name}_{seed}": partial(make, seed)
     for name, make, count in KINDS
     for seed in range(201, 201 + count)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["Maker"]
+__all__ = ["Make", "Maker", "named"]
+
+Make = Callable[[], onnx.ModelProto]
+
+
+def named(graphs: dict[str, Make], name: str) -> Callable[[Make], Make]:
+    """Put what makes a graph among others, by its name."""
+
+    def put(make: Make) -> Make:
+        graphs[name] = make
+        return make
+
+    return put
 
 
 class Maker:
@@ -79,6 +91,11 @@ class Maker:
             pads=[0] * 4 if valid else [(rows - 1) // 2, (columns - 1) // 2] * 2,
         )
         return self.add(then, made) if then else made
+
+    def classes(self, data: str, channels: int, out: int = 10) -> str:
+        """The usual end of a classifier: the mean of a map, and a matrix."""
+        pooled = self.add("Flatten", self.add("GlobalAveragePool", data))
+        return self.add("Gemm", pooled, self.numbers(channels, out), self.numbers(out))
 
     def model(self, *outputs: str) -> onnx.ModelProto:
         """The model with these outputs."""

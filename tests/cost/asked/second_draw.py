@@ -12,38 +12,35 @@ from functools import partial
 import numpy as np
 import onnx
 
-from tests.cost.asked.held_out import KINDS, Draw, attention, layer_norm, linear
-from tests.cost.asked.maker import Maker
+from tests.cost.asked.held_out import KINDS, Draw
+from tests.cost.asked.maker import Make, Maker
+from tests.cost.asked.parts import attention, layer_norm, linear, swish
 
 __all__ = ["SECOND_DRAW", "THIRD_DRAW"]
-
-
-def _swish(m: Maker, data: str) -> str:
-    return m.add("Mul", data, m.add("Sigmoid", data))
 
 
 def _stages(seed: int) -> onnx.ModelProto:
     """A detector of split stages, pooled in a row, with a head of distributions."""
     d = Draw(seed, 3, 64)
     m, width = d.m, d.pick(16, 24, 32)
-    last = _swish(m, m.conv("x", 3, width, 3, 2))
-    last = _swish(m, m.conv(last, width, 2 * width, 3, 2))
+    last = swish(m, m.conv("x", 3, width, 3, 2))
+    last = swish(m, m.conv(last, width, 2 * width, 3, 2))
     for _ in range(2):
-        last = _swish(m, m.conv(last, 2 * width, 2 * width, 1))
+        last = swish(m, m.conv(last, 2 * width, 2 * width, 1))
         parts = m.split(last, count=2, axis=1)
         inner = parts[1]
         for _ in range(d.pick(1, 2)):
-            two = _swish(m, m.conv(_swish(m, m.conv(inner, width, width)), width, width))
+            two = swish(m, m.conv(swish(m, m.conv(inner, width, width)), width, width))
             inner = m.add("Add", inner, two)
             parts.append(inner)
-        last = _swish(m, m.conv(m.add("Concat", *parts, axis=1), width * len(parts), 2 * width, 1))
-    half = _swish(m, m.conv(last, 2 * width, width, 1))
+        last = swish(m, m.conv(m.add("Concat", *parts, axis=1), width * len(parts), 2 * width, 1))
+    half = swish(m, m.conv(last, 2 * width, width, 1))
     pools = [half]
     for _ in range(3):
         pools.append(m.add("MaxPool", pools[-1], kernel_shape=[5, 5], pads=[2] * 4, strides=[1, 1]))
-    last = _swish(m, m.conv(m.add("Concat", *pools, axis=1), 4 * width, 2 * width, 1))
-    boxes = m.conv(_swish(m, m.conv(last, 2 * width, 64)), 64, 64, 1)
-    names = m.conv(_swish(m, m.conv(last, 2 * width, width)), width, d.pick(1, 20, 80), 1)
+    last = swish(m, m.conv(m.add("Concat", *pools, axis=1), 4 * width, 2 * width, 1))
+    boxes = m.conv(swish(m, m.conv(last, 2 * width, 64)), 64, 64, 1)
+    names = m.conv(swish(m, m.conv(last, 2 * width, width)), width, d.pick(1, 20, 80), 1)
     return m.model(boxes, m.add("Sigmoid", names))
 
 
@@ -99,8 +96,7 @@ def _shuffle(seed: int) -> onnx.ModelProto:
         last = m.add("Reshape", last, m.whole(1, 2, half, 32, 32))
         last = m.add("Transpose", last, perm=[0, 2, 1, 3, 4])
         last = m.add("Reshape", last, m.whole(1, 2 * half, 32, 32))
-    pooled = m.add("Flatten", m.add("GlobalAveragePool", last))
-    return m.model(m.add("Gemm", pooled, m.numbers(2 * half, 10), m.numbers(10)))
+    return m.model(m.classes(last, 2 * half))
 
 
 def _wide(seed: int) -> onnx.ModelProto:
@@ -117,8 +113,7 @@ def _wide(seed: int) -> onnx.ModelProto:
         erf = m.add("Add", m.add("Erf", m.add("Div", inner, root)), one)
         inner = linear(m, m.add("Mul", m.add("Mul", inner, erf), half), 4 * width, width)
         last = m.add("Add", last, m.add("Transpose", inner, perm=[0, 3, 1, 2]))
-    pooled = m.add("Flatten", m.add("GlobalAveragePool", last))
-    return m.model(m.add("Gemm", pooled, m.numbers(width, 10), m.numbers(10)))
+    return m.model(m.classes(last, width))
 
 
 def _sound(seed: int) -> onnx.ModelProto:
@@ -144,7 +139,7 @@ _NEW: tuple[tuple[str, Callable[[int], onnx.ModelProto], int], ...] = (
 )
 
 
-def _draw(prefix: str, first: int) -> dict[str, Callable[[], onnx.ModelProto]]:
+def _draw(prefix: str, first: int) -> dict[str, Make]:
     return {
         f"{prefix}_{name}_{seed}": partial(make, seed)
         for name, make, count in (*((name, make, 2) for name, make, _ in KINDS), *_NEW)

@@ -19,7 +19,8 @@ from tests.cost.asked.graphs import GRAPHS, ZOO_GRAPHS
 from tests.cost.asked.held_out import HELD_OUT
 from tests.cost.asked.measure import held_out_scores
 from tests.cost.asked.second_draw import SECOND_DRAW, THIRD_DRAW
-from tests.cost.asked.today import TODAY, UNSEEN
+from tests.cost.asked.today import TODAY
+from tests.cost.asked.unseen import UNSEEN
 from tests.cost.support import laid_out, npu_of, planned, read_file, read_model
 
 QUICK = ("rk3566", "rk3588", "rv1103b", "rk2118")

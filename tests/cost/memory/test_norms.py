@@ -10,8 +10,8 @@ import pytest
 from engine.cost.memory.layout import settled
 from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuDtype
-from tests.cost.asked.held_out import layer_norm
 from tests.cost.asked.maker import Maker
+from tests.cost.asked.parts import layer_norm
 from tests.cost.support import laid_out, npu_of, planned, read_model
 
 CHANNELS = (8, 16, 24, 32, 40, 48)

@@ -15,8 +15,8 @@ from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.layout import settled
 from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuDtype
-from tests.cost.asked.held_out import attention
 from tests.cost.asked.maker import Maker
+from tests.cost.asked.parts import attention
 from tests.cost.support import laid_out, npu_of, read_model
 
 # on RK3566: rows, heads, values a head: scores, and values weighed with them (asked on 2026-11-26)
