@@ -30,6 +30,14 @@ pytestmark = [
 ]
 
 
+async def ended(workers: list[ProcessId]) -> None:
+    for _ in range(3000):
+        if not any(worker.alive for worker in workers):
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("a worker is left")
+
+
 async def test_boards_are_listed_asked_examined_watched_and_recorded(
     board: Boards, adb_server: AdbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,11 +105,7 @@ async def test_a_watch_ends_with_the_workbench_and_a_board_that_goes_is_said(
         pids = [ProcessId.of(w.pid) for w in app.bridge._workers.values() if w.pid]
         assert len(pids) == 3
         await pilot.press("q")
-    for _ in range(3000):
-        if not any(process.alive for process in pids):
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail("a worker is left")
+    await ended(pids)
 
 
 async def test_a_closed_terminal_ends_a_watch_too(board: Boards) -> None:
@@ -120,11 +124,7 @@ async def test_a_closed_terminal_ends_a_watch_too(board: Boards) -> None:
         terminal.process.wait(PATIENCE)
     finally:
         terminal.close()
-    for _ in range(3000):
-        if not any(process.alive for process in pids):
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail("a worker is left")
+    await ended(pids)
 
 
 def workspace_text(app: Workbench) -> str:
