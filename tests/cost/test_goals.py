@@ -92,7 +92,8 @@ def test_chips_that_may_miss_a_rate_have_what_brings_them_there(model: Path) -> 
     assert chip.fps is not None
     assert chip.time_ms is not None
     goal = chip.fps.value * 1.1
-    (found,) = engine.ways_to_rate(model, goal, ["rk3566"], use_cache=False).chips
+    answer = engine.ways_to_rate(model, goal, ["rk3566"], use_cache=False)
+    (found,) = answer.chips
     tips = [way for way in found.ways if not way.input_sizes]
     (smaller,) = [way for way in found.ways if way.input_sizes]
     assert tips
@@ -105,7 +106,7 @@ def test_chips_that_may_miss_a_rate_have_what_brings_them_there(model: Path) -> 
     ranks = [(not way.reaches, way.gain_ms) for way in found.ways]
     assert ranks == sorted(ranks)
     assert all(way.reaches == (way.fps.value >= goal) for way in found.ways)
-    told = engine.answer_lines(engine.ways_to_rate(model, goal, ["rk3566"], use_cache=False))
+    told = engine.answer_lines(answer)
     assert told[2:] == ["rk3566:", *(f"  {line}" for line in engine.answer_lines(found))]
     assert any(f"FPS: {smaller.what} (−" in line for line in told)
 
