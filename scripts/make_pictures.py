@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from scripts.tasks import TASKS, Task, play
+from scripts.tasks import TASKS, Task, digits, play
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -44,7 +44,7 @@ def main() -> None:
     os.environ.pop("NO_COLOR", None)
     with _adb_server():
         with _place() as place:
-            asyncio.run(_pictures(folder, _demo(place)))
+            asyncio.run(_pictures(folder, place))
         zoo = os.environ.get("RKNNTUI_ZOO")
         for name in TASKS if zoo is not None else ():
             with _place() as place:
@@ -77,24 +77,6 @@ def _adb_server() -> Iterator[None]:
         yield
     finally:
         subprocess.run(["adb", "kill-server"], check=False, capture_output=True)
-
-
-def _demo(place: Path) -> Path:
-    """The demo's files in a folder, as a user would have them."""
-    from rknntui.demo import demo_folder
-
-    ignored = shutil.ignore_patterns("*.py", "__pycache__")
-    shutil.copytree(demo_folder(), place, ignore=ignored, dirs_exist_ok=True)
-    recipe = place / "digits.yaml"
-    recipe.write_text(
-        "version: 1\n"
-        "source: {model: digits_demo.onnx}\n"
-        "preprocess: {mean_values: [[127.5]], std_values: [[127.5]]}\n"
-        "dataset: {dataset: dataset.txt}\n"
-        "target: {target_platform: rk3588}\n",
-        encoding="utf-8",
-    )
-    return recipe
 
 
 class Camera:
@@ -150,12 +132,13 @@ class Camera:
         (self.folder / f"{name}-{width}x{height}.svg").write_text(svg, encoding="utf-8")
 
 
-async def _pictures(folder: Path, recipe: Path) -> None:
+async def _pictures(folder: Path, place: Path) -> None:
     from rknntui.app import Workbench
+    from rknntui.demo import demo_folder
 
     Workbench.NOTIFICATION_TIMEOUT = 0.5  # a notice stands in the first line, on every picture
-    app = Workbench(str(recipe), state_kept=False)
-    os.chdir(recipe.parent)
+    app = Workbench(str(digits(place, place, demo_folder())), state_kept=False)
+    os.chdir(place)
     async with app.run_test(size=SIZE) as pilot:
         camera = Camera(pilot, folder)
         await camera.until(lambda: app.session.model is not None, "the model")

@@ -84,8 +84,8 @@ def _faces_recipe(folder: Path, zoo: Path, demo: Path) -> Path:
     return _recipe(folder / "faces.yaml", model.name, "photos", mean, std)
 
 
-def _digits(folder: Path, _zoo: Path, demo: Path) -> Path:
-    """The demo with its recipe."""
+def digits(folder: Path, _zoo: Path, demo: Path) -> Path:
+    """The demo with its recipe, as a user would have them."""
     ignored = shutil.ignore_patterns("*.py", "__pycache__")
     shutil.copytree(demo, folder, ignore=ignored, dirs_exist_ok=True)
     return _recipe(folder / "digits.yaml", "digits_demo.onnx", "dataset.txt", "[127.5]", "[127.5]")
@@ -114,14 +114,14 @@ def _cut_model(folder: Path, _zoo: Path, demo: Path) -> Path:
 
 
 def _lost_sample(folder: Path, zoo: Path, demo: Path) -> Path:
-    recipe = _digits(folder, zoo, demo)
+    recipe = digits(folder, zoo, demo)
     lines = (folder / "dataset.txt").read_text(encoding="utf-8").split()
     (folder / "dataset.txt").write_text("\n".join([*lines[:3], "gone.png", ""]), encoding="utf-8")
     return recipe
 
 
 def _slip(folder: Path, zoo: Path, demo: Path) -> Path:
-    recipe = _digits(folder, zoo, demo)
+    recipe = digits(folder, zoo, demo)
     recipe.write_text(
         recipe.read_text(encoding="utf-8").replace("preprocess", "preproces"), encoding="utf-8"
     )
@@ -170,7 +170,7 @@ TASKS: dict[str, Task] = {
     "e": Task(
         "an emulated board from nothing: add, examine, run, watch, compare",
         12,
-        _digits,
+        digits,
         _steps(
             ("5 a", "Add a board"), ("enter", "temperature"), ("d", "no problem found"),
             ("r", "p50"), ("equals_sign", "board and simulator are equal"),
@@ -180,7 +180,7 @@ TASKS: dict[str, Task] = {
     "f": Task(
         "compile for two chips, write a project with its model, encrypt",
         16,
-        _digits,
+        digits,
         _steps(
             ("4", "rk3576 "), ("up space space r", "Compile for rk3576, rk3588"),
             ("enter", " printed"),
@@ -191,7 +191,7 @@ TASKS: dict[str, Task] = {
     "g": Task(
         "what changed between two builds",
         3,
-        _digits,
+        digits,
         _steps(("7 equals_sign", "Outputs, dB (simulated)")),
         before=_steps(
             ("", "Enter build"), ("b", "Conv  +"), ("space", "Enter build"),
