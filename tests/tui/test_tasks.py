@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -24,32 +24,32 @@ __all__ = ["adb_server"]
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 
-@asynccontextmanager
-async def played(
-    name: str, zoo: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[Workbench, Pilot[None]]]:
+Played = Callable[[str], AbstractAsyncContextManager[tuple[Workbench, Pilot[None]]]]
+
+
+@pytest.fixture
+def played(zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
     """The workbench after a task, which took no more keys than it may."""
-    task = TASKS[name]
-    monkeypatch.chdir(folder)
-    app = Workbench(str(task.file(folder, zoo, demo_folder())), state_kept=False)
-    async with app.run_test(size=(80, 24)) as pilot:
+    monkeypatch.chdir(tmp_path)
 
-        async def sees(text: str) -> None:
-            await until(pilot, lambda: text in screen_text(app), text)
+    @asynccontextmanager
+    async def running(name: str) -> AsyncIterator[tuple[Workbench, Pilot[None]]]:
+        task = TASKS[name]
+        app = Workbench(str(task.file(tmp_path, zoo, demo_folder())), state_kept=False)
+        async with app.run_test(size=(80, 24)) as pilot:
 
-        async def press(*keys: str) -> None:
-            await pilot.press(*keys)
+            async def sees(text: str) -> None:
+                await until(pilot, lambda: text in screen_text(app), text)
 
-        await play(task.before, press, sees)
-        await play(task.steps, press, sees)
-        assert task.keys <= task.most
-        yield app, pilot
+            await play((*task.before, *task.steps), pilot.press, sees)
+            assert task.keys <= task.most
+            yield app, pilot
+
+    return running
 
 
-async def test_a_from_a_file_to_w8a8_with_its_accuracy(
-    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with played("a", zoo, tmp_path, monkeypatch) as (app, _):
+async def test_a_from_a_file_to_w8a8_with_its_accuracy(played: Played) -> None:
+    async with played("a") as (app, _):
         assert app.session.recipe["mean_values"] == [[127.0] * 3]
         assert app.session.recipe["std_values"] == [[128.0] * 3]
         assert app.session.summary.quantized_dtype == "w8a8"
@@ -58,9 +58,9 @@ async def test_a_from_a_file_to_w8a8_with_its_accuracy(
 
 
 async def test_b_two_promotions_within_five_percent_and_an_export(
-    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    played: Played, tmp_path: Path
 ) -> None:
-    async with played("b", zoo, tmp_path, monkeypatch) as (app, pilot):
+    async with played("b") as (app, pilot):
         assert len(app.session.recipe["quantized_layers"]) == 2
         percent = re.search(r"ms \(\+([\d.]+) %\)", screen_text(app))
         assert percent is not None
@@ -68,10 +68,8 @@ async def test_b_two_promotions_within_five_percent_and_an_export(
         await until(pilot, (tmp_path / "faces.rknn").is_file, "the export")
 
 
-async def test_c_chips_at_25_frames_a_second_and_what_the_others_need(
-    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with played("c", zoo, tmp_path, monkeypatch) as (app, pilot):
+async def test_c_chips_at_25_frames_a_second_and_what_the_others_need(played: Played) -> None:
+    async with played("c") as (app, pilot):
         workspace = app.workspace
         assert isinstance(workspace, Chips)
         table = workspace.views.chips.table
@@ -95,19 +93,17 @@ async def test_c_chips_at_25_frames_a_second_and_what_the_others_need(
     ],
 )
 async def test_d_what_is_broken_is_said_with_its_remedy(
-    name: str, said: tuple[str, ...], zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, said: tuple[str, ...], played: Played
 ) -> None:
-    async with played(name, zoo, tmp_path, monkeypatch) as (app, _):
+    async with played(name) as (app, _):
         screen = " ".join(screen_text(app).replace("│", " ").split())
         for text in said:
             assert text in screen
 
 
 @pytest.mark.adb
-async def test_e_an_emulated_board_from_nothing(
-    adb_server: AdbServer, zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with played("e", zoo, tmp_path, monkeypatch) as (app, pilot):
+async def test_e_an_emulated_board_from_nothing(adb_server: AdbServer, played: Played) -> None:
+    async with played("e") as (app, pilot):
         workspace = app.workspace
         assert isinstance(workspace, Bench)
         await until(pilot, lambda: workspace.run.result, "the run ends in order, and is kept")
@@ -128,17 +124,15 @@ async def test_e_an_emulated_board_from_nothing(
 @pytest.mark.vendor
 @pytest.mark.usefixtures("toolkit2")
 async def test_f_two_chips_compiled_a_project_with_its_model_and_an_encrypted_file(
-    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    played: Played, tmp_path: Path
 ) -> None:
-    async with played("f", zoo, tmp_path, monkeypatch) as (app, _):
+    async with played("f") as (app, _):
         assert len(app.session.compilations) == 2
         assert (tmp_path / "digits_demo-rk3588.crypt.rknn").is_file()
         assert list((tmp_path / "digits_demo-cpp" / "model").glob("*.rknn"))
         assert app.session.layers.of("compiled")
 
 
-async def test_g_what_changed_between_two_builds(
-    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with played("g", zoo, tmp_path, monkeypatch) as (app, _):
+async def test_g_what_changed_between_two_builds(played: Played) -> None:
+    async with played("g") as (app, _):
         assert "as the model → float16" in app.workspace.detail.about.text()
