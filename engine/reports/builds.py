@@ -106,20 +106,12 @@ def results_of(
                 yield result
 
 
-def build_rows(
-    records: Sequence[JobRecord],
-    model: object = None,
-    *,
-    mark: str = "",
-    times: Mapping[str, float | None] | None = None,
-) -> list[BuildRow]:
+def build_rows(records: Sequence[JobRecord], model: object = None) -> list[BuildRow]:
     """The builds among jobs, newest first as these are.
 
     Args:
         records: of the history.
         model: whose builds; of all where it is none.
-        mark: the id of the marked one.
-        times: id -> estimated milliseconds of an inference.
     """
     builds = [one for one in records if one.method == "build"]
     if model:
@@ -142,9 +134,7 @@ def build_rows(
                 min(output_decibels(summary).values(), default=None),
                 scores.get(same),
                 number(summary.get("container_bytes")),
-                (times or {}).get(record.id),
-                medians.get(same),
-                "●" if record.id == mark else "",
+                median_ms=medians.get(same),
             )
         )
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 from textual import getters, on
 from textual.containers import Vertical
 
-from engine import (
-    BuildRow,
-    JobRecord,
-    build_rows,
-    recipe_of,
-    sanitize,
-)
+from engine import BuildRow, JobRecord, build_rows, recipe_of, sanitize
 from engine.wire.build_tables import SWEEP_ROWS
 from engine.wire.project_tables import BUILDS, JOBS
 from engine.wire.sweep import SWEEP, SweepParams
@@ -84,6 +79,7 @@ class Builds(TableWorkspace):
     def __init__(self) -> None:
         super().__init__()
         self._records: list[JobRecord] = []
+        self._rows: list[BuildRow] = []
         self._times = BuildTimes(self.session)
         self._marked = ""
         self._waiting: set[str] = set()
@@ -161,10 +157,11 @@ class Builds(TableWorkspace):
         from engine import list_jobs
 
         listed = await asyncio.to_thread(list_jobs, LIMIT)
+        rows = await asyncio.to_thread(build_rows, listed, self.session.recipe.get("model"))
         if not self._alive:
             return
         top = self.history.cursor == 0
-        self._records = listed
+        self._records, self._rows = listed, rows
         self._fill()
         if top:  # what is new is looked at, unless the user looks at another row
             self.history.cursor = 0
@@ -175,16 +172,18 @@ class Builds(TableWorkspace):
     def _fill(self) -> None:
         """Show the rows of the view: builds that run first."""
         self._times.follow_target()
-        model = self.session.recipe.get("model")
-        rows = build_rows(self._records, model, mark=self._marked, times=self._times.by_id)
-        self._times.rows = sorted(rows, key=lambda row: row.state != "running")
+        marks, times = {self._marked: "●"}, self._times.by_id
+        self._times.rows = [
+            replace(row, time_ms=times.get(row.id), mark=marks.get(row.id, ""))
+            for row in sorted(self._rows, key=lambda row: row.state != "running")
+        ]
         shown: Sequence[Any] = self._times.rows
         if self.view == "Variants":
             title, shown = variants(self.session)
         elif self.view == "Jobs":
             title, shown = "Jobs", self._job_rows()
         else:
-            whose = "" if model else " of all models"
+            whose = "" if self.session.recipe.get("model") else " of all models"
             chip = f" on {self.session.chip}" if self.session.chip else ""
             title = f"Builds{whose} (dB simulated, est. estimated{chip})"
         view = self.query_one(RecordView)
