@@ -135,13 +135,13 @@ class BoardAnswers:
             return await call(bridge, method, params)
 
         async def submitted(
-            bridge: Bridge, method: Any, params: Any, title: str, *, quiet: bool = False
+            bridge: Bridge, method: Any, params: Any, title: str, **how: bool
         ) -> JobView:
             if method.name not in self.answers:
-                return await submit(bridge, method, params, title, quiet=quiet)
+                return await submit(bridge, method, params, title, **how)
             self.asked.append((method.name, params))
             name = f"board-{next(self._numbers)}"
-            view = JobView(name, method.name, title, time.time(), encode(params), quiet=quiet)
+            view = JobView(name, method.name, title, time.time(), encode(params), **how)
             bridge._session.job_started(view)
             bridge._spawn(self._end(bridge, view))
             return view
