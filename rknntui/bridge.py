@@ -222,7 +222,7 @@ class Bridge:
 
     def _follow(self, job: Job, view: JobView) -> None:
         self._jobs[job.id] = job
-        self._session.job_started(view)
+        self._session.jobs.started(view)
         self._spawn(self._listen(job, view))
 
     async def _listen(self, job: Job, view: JobView) -> None:
@@ -234,7 +234,7 @@ class Bridge:
         def tell() -> None:
             nonlocal waiting
             waiting = None
-            self._session.job_changed(view)
+            self._session.jobs.changed(view)
 
         result: object = None
         failure: EngineError | None = None
@@ -272,7 +272,7 @@ class Bridge:
         job, view = self._jobs.get(job_id), self._session.jobs.get(job_id)
         if job is not None and view is not None:
             view.cancelling = True
-            self._session.job_changed(view)
+            self._session.jobs.changed(view)
             await job.cancel()
 
     def discard(self, job_id: str) -> None:
@@ -297,7 +297,7 @@ class Bridge:
             else:
                 job.pause()
             view.paused = not view.paused
-            self._session.job_changed(view)
+            self._session.jobs.changed(view)
 
     def finish(self, job_id: str) -> None:
         """Ask a search to end with the best that it found."""

@@ -66,7 +66,7 @@ class Starting:
             return with_keys("no model is open ({app.open} opens one).")
         if action == "app.build" and session.container is not None:
             return "a container is already built; open its model to build."
-        if action == "app.build" and session.building:
+        if action == "app.build" and session.jobs.building:
             return with_keys("a build is running ({job.cancel} stops it).")
         return ""
 

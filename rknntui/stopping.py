@@ -31,8 +31,7 @@ class Stopping:
         from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
         if job is None:
-            every = self._app.session.jobs.values()
-            jobs = [one for one in every if one.running and not one.background]
+            jobs = self._app.session.jobs.under_way
             if len(jobs) > 1:
                 self._choose(jobs)
                 return

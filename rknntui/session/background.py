@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from engine import EngineError, sanitize
 from engine.wire.names import VENDOR_KINDS
-from rknntui.session.state import DATASET_DEPENDS
+from rknntui.session.history import of_dataset
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
@@ -25,6 +25,8 @@ REST = 0.25
 """Seconds without another change of the recipe before anything is asked."""
 HISTORY = 200
 """So many jobs are looked through for the builds of a model."""
+_BUILDING = frozenset(("accuracy", "compare.board", "compile", "evaluate", "export", "simulate"))
+"""Jobs that build the recipe where it was not built before."""
 _Need = tuple[str, object, Callable[[], Awaitable[None]]]
 """Step, what its answer is of, the question."""
 
@@ -86,9 +88,8 @@ class Background:
             yield "builds", (recipe.get("model"), session.summary), self._builds
             yield "config", recipe, lambda: self._validate(recipe)
             if recipe.get("dataset"):
-                of = tuple(str(recipe.get(name)) for name in sorted(DATASET_DEPENDS))
-                yield "dataset", of, lambda: self._dataset(recipe)
-        if (unseen := session.built_unseen) is not None and not session.running:
+                yield "dataset", of_dataset(recipe), lambda: self._dataset(recipe)
+        if (unseen := built_unseen(session)) is not None and not session.running:
             yield "build", unseen, lambda: self._build(unseen)
         if model.loaded is False or not self.enabled:
             return
@@ -170,3 +171,13 @@ class Background:
         if last is None or last[0].recipe != built:
             params = ProposeParams(recipe=built, gains=True)
             await self._bridge.submit(PROPOSE, params, "gains of layers", background=True)
+
+
+def built_unseen(session: Session) -> Values | None:
+    """The open recipe where a job of this run built it on its way to something else."""
+    building = _BUILDING if session.compiled else {*_BUILDING, "devices.perf"}
+    seen = session.built == session.recipe or not any(
+        job.method in building and job.state == "done" and job.recipe == session.recipe
+        for job in session.jobs.values()
+    )
+    return None if seen else dict(session.recipe)

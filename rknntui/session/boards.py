@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
@@ -91,3 +91,11 @@ class Boards:
         """Take those of the last run."""
         self.chosen, self.over_ssh = state.board, state.ssh_boards
         self.chips = dict(state.board_chips)
+
+    def to_state(self) -> dict[str, Any]:
+        """What is kept of them for the next start, by field of the state."""
+        return {
+            "board": None if self.chosen in self.emulated else self.chosen,
+            "ssh_boards": self.over_ssh,
+            "board_chips": {k: v for k, v in self.chips.items() if k not in self.emulated},
+        }

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from rknntui.session.kept import Drafts, Values
 
 UNDO_STEPS = 100
+_OF_DATASET = (
+    *("dataset", "dataset_count", "dataset_seed", "model", "inputs", "input_size_list"),
+    *("mean_values", "std_values", "quant_img_RGB2BGR", "resize_filter", "resize_fit"),
+)
 
 
 class History:
@@ -83,6 +87,11 @@ class History:
         for file in {*files} - {None}:
             self.drafts.forget(str(file))
         self.saved = dict(recipe)
+
+
+def of_dataset(recipe: Mapping[str, object]) -> tuple[str, ...]:
+    """Values whose change outdates what is known of the dataset."""
+    return tuple(str(recipe.get(name)) for name in _OF_DATASET)
 
 
 def _step(source: list[Values], target: list[Values], recipe: Values) -> Values | None:

@@ -84,7 +84,7 @@ class BuildFinished(Message, bubble=False):
 
 @dataclass(eq=False)
 class JobChanged(Message, bubble=False):
-    """The running job moved on: ``session.job``. At most one of a job waits."""
+    """The running job moved on: ``session.running``. At most one of a job waits."""
 
     job: str
 

@@ -15,14 +15,13 @@ from textual.message import Message
 
 from engine.wire.names import VENDOR_KINDS
 from rknntui.session.boards import Boards
-from rknntui.session.history import History
-from rknntui.session.job_view_model import JobView
+from rknntui.session.history import History, of_dataset
+from rknntui.session.job_view_model import Jobs, JobView
 from rknntui.session.kept import Draft, Drafts, State, Values
 from rknntui.session.layers import KnownLayers
 from rknntui.session.messages import (
     Bench,
     BuildFinished,
-    JobChanged,
     JobEnded,
     ModelOpened,
     ProblemsChanged,
@@ -46,23 +45,11 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 R = TypeVar("R")
 
-JOBS_KEPT = 50
 RECENT = 12
 """Files that were open which are remembered."""
 
-DATASET_DEPENDS = frozenset(
-    (
-        *("dataset", "dataset_count", "dataset_seed", "model", "inputs", "input_size_list"),
-        *("mean_values", "std_values", "quant_img_RGB2BGR", "resize_filter", "resize_fit"),
-    )
-)
-"""Options whose change outdates what is known of the dataset."""
-
 RESULTS = ("build", "accuracy", "hybrid.propose", "evaluate", "sweep", "compile", "devices.perf")
 """Jobs whose last result stays on the screen, also of an earlier run."""
-
-BUILDING = frozenset(("accuracy", "compare.board", "compile", "evaluate", "export", "simulate"))
-"""Jobs that build the recipe where it was not built before."""
 
 BUILT = ("rknn", *VENDOR_KINDS)
 """Kinds of files that are built already."""
@@ -114,7 +101,7 @@ class Session:
         self.dataset: DatasetFacts | None = None
         self.summary: BuildSummary | None = None
         self.built: Values | None = None
-        self.jobs: dict[str, JobView] = {}
+        self.jobs = Jobs(publish, self.is_ours)
         self.last: dict[str, tuple[JobView, object]] = {}
         self.boards = Boards(publish)
         self.compiled: str | None = None
@@ -309,7 +296,7 @@ class Session:
 
     def _take(self, recipe: Values) -> frozenset[str]:
         names = frozenset(n for n in {*recipe, *self.recipe} if recipe.get(n) != self.recipe.get(n))
-        if names & DATASET_DEPENDS:
+        if of_dataset(recipe) != of_dataset(self.recipe):
             self.dataset = None
         self.recipe = recipe
         if "target_platform" in names:
@@ -387,40 +374,13 @@ class Session:
     # -- jobs --------------------------------------------------------------------------------------
 
     @property
-    def job(self) -> JobView | None:
-        """The job that runs (the oldest of them), else the last; none in the background."""
-        return self.newest()
-
-    def newest(self, *methods: str, ours: bool = False) -> JobView | None:
-        """Of these methods the job that runs, else the last one; ``ours``: of the open model.
-
-        Without a method of all, but for those in the background.
-        """
-        jobs = self.jobs.values()
-        asked = (job for job in jobs if (job.method in methods if methods else not job.background))
-        known = [job for job in asked if not ours or self.is_ours(job)]
-        return next((job for job in known if job.running), known[-1] if known else None)
-
-    @property
     def running(self) -> JobView | None:
         """The job that runs, None when idle."""
-        job = self.job
-        return job if job is not None and job.running else None
-
-    def job_started(self, job: JobView) -> None:
-        """A job was accepted by the worker, or reattached."""
-        self.jobs[job.id] = job
-        for old in [j.id for j in self.jobs.values() if not j.running][:-JOBS_KEPT]:
-            del self.jobs[old]
-        self._publish(JobChanged(job.id))
-
-    def job_changed(self, job: JobView) -> None:
-        """Events of the job were applied."""
-        self._publish(JobChanged(job.id))
+        return self.jobs.running
 
     def job_ended(self, job: JobView, result: object) -> None:
         """The job is over; ``result`` only when it is done, and kept where screens show it."""
-        self._publish(JobChanged(job.id))
+        self.jobs.changed(job)
         self._publish(JobEnded(job.id, job.method, job.state, result, job.error))
         if job.state == "done" and result is not None:
             self._take_result(job, result)
@@ -468,24 +428,9 @@ class Session:
         job, result = self.last.get(task.name, (None, None))
         return (job, result) if job is not None and isinstance(result, task.result) else None
 
-    @property
-    def built_unseen(self) -> Values | None:
-        """The open recipe where a job of this run built it on its way to something else."""
-        building = BUILDING if self.compiled else {*BUILDING, "devices.perf"}
-        seen = self.built == self.recipe or not any(
-            job.method in building and job.state == "done" and job.recipe == self.recipe
-            for job in self.jobs.values()
-        )
-        return None if seen else dict(self.recipe)
-
     def is_ours(self, job: JobView) -> bool:
         """Whether a job is about the open model."""
         return job.recipe is not None and job.recipe.get("model") == self.recipe.get("model")
-
-    @property
-    def building(self) -> bool:
-        """Whether a build runs."""
-        return any(job.running and job.method == "build" for job in self.jobs.values())
 
     # -- target ------------------------------------------------------------------------------------
 
@@ -538,7 +483,6 @@ class Session:
 
     def to_state(self, **interface: Any) -> State:
         """What is kept for the next start, with what the interface adds."""
-        chosen, emulated = self.boards.chosen, self.boards.emulated
         return State(
             self.path,
             self.recipe,
@@ -547,8 +491,6 @@ class Session:
             self.built,
             tuple(self.history.undo),
             recent=self.recent,
-            board=None if chosen in emulated else chosen,
-            ssh_boards=self.boards.over_ssh,
-            board_chips={k: v for k, v in self.boards.chips.items() if k not in emulated},
+            **self.boards.to_state(),
             **interface,
         )

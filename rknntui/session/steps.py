@@ -207,7 +207,7 @@ def _build(session: Session) -> Step:
     summary = session.summary
     seconds = _took(session, "build")
     build = "app.build", "build", seconds
-    if step := _of_job(session.newest("build", ours=True), build):
+    if step := _of_job(session.jobs.newest("build", ours=True), build):
         return step
     if summary is None:
         ready = not session.all_problems and _dataset(session).state != "absent"
@@ -274,7 +274,7 @@ def _estimate(session: Session) -> Step:
 
 def _compile(session: Session) -> Step:
     chip, name = session.chip, PurePath(session.compiled or "").name
-    job = session.newest("compile", ours=True)
+    job = session.jobs.newest("compile", ours=True)
     compile_ = "overview.compile", f"compile for {chip}", _took(session, "compile")
     if step := _of_job(job, compile_):
         return step
@@ -298,7 +298,7 @@ def _compile(session: Session) -> Step:
 
 def _export(session: Session, why: str, ready: State) -> Step:
     """In the place of a compilation: a file for a toolkit elsewhere."""
-    job = session.newest("export", ours=True)
+    job = session.jobs.newest("export", ours=True)
     if job is None or job.state != "done":
         return Step(ready, "", f"{why}: export for one elsewhere", "overview.export",
                     "export")  # fmt: skip
@@ -330,7 +330,7 @@ def _board(session: Session) -> Step:
 
 def _result(session: Session) -> Step:
     show = "go.result", "run a sample", None
-    job = session.newest("simulate", "board.run", ours=True)
+    job = session.jobs.newest("simulate", "board.run", ours=True)
     if step := _of_job(job, show):
         return step
     if job is not None and job.state == "done":

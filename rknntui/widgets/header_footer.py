@@ -162,7 +162,7 @@ class TopBar(InShell, Painted):
             stage = job.stage.title.lower().removeprefix(f"{name} ") if job.stage else "waiting"
             state = "stopping" if job.cancelling else PROGRESS.text(job.fraction)
             left = f" · {time} left" if (time := self.workbench.time_left(job)) else ""
-            waits = sum(j.running and not j.background for j in session.jobs.values()) - 1
+            waits = len(session.jobs.under_way) - 1
             more = f" +{waits}" if waits > 0 else ""
             words = (f"{name} {stage} {state}{left}{more}", f"{name} {state}{left}{more}", state)
             return [[(text, "accent")] for text in words]

@@ -22,6 +22,7 @@ from engine.wire.devices import Device, DeviceListParams, Listing, PerfLook
 from engine.wire.doctor import Check
 from engine.wire.monitor import BOARD, SAMPLE, BoardSample
 from rknntui.bridge import Bridge
+from rknntui.session import background
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from tests.tui.board_answers import ran
@@ -108,7 +109,8 @@ class Watches:
         self.taken.set()
         self.refused: Exception | None = None
         watches = self
-        monkeypatch.setattr(Session, "built_unseen", None)  # no job that a test did not ask for
+        # no job that a test did not ask for
+        monkeypatch.setattr(background, "built_unseen", lambda _: None)
 
         async def submit(
             bridge: Bridge, method: Any, params: Any, title: str, *, quiet: bool = False
@@ -121,7 +123,7 @@ class Watches:
             await watches.taken.wait()
             if watches.refused is not None:
                 raise watches.refused
-            bridge._session.job_started(view)
+            bridge._session.jobs.started(view)
             return view
 
         def finish(bridge: Bridge, job_id: str) -> None:
@@ -140,7 +142,7 @@ class Watches:
             self.jobs[-1].apply(
                 BOARD.event(piece) if isinstance(piece, BoardFacts) else SAMPLE.event(piece)
             )
-        session.job_changed(self.jobs[-1])
+        session.jobs.changed(self.jobs[-1])
 
 
 def sample(at: float, load: float, device: str = READY.id) -> BoardSample:

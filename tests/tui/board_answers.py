@@ -142,7 +142,7 @@ class BoardAnswers:
             self.asked.append((method.name, params))
             name = f"board-{next(self._numbers)}"
             view = JobView(name, method.name, title, time.time(), encode(params), **how)
-            bridge._session.job_started(view)
+            bridge._session.jobs.started(view)
             bridge._spawn(self._end(bridge, view))
             return view
 

@@ -152,7 +152,7 @@ class CompileAnswers:
                 params=encode(params),
             )
             session = bridge._session
-            session.job_started(view)
+            session.jobs.started(view)
             bridge._spawn(self._work(bridge, view, params))
             return view
 
@@ -162,7 +162,7 @@ class CompileAnswers:
     async def _work(self, bridge: Bridge, view: JobView, params: Any) -> None:
         for event in self.told:
             view.apply(event)
-        bridge._session.job_changed(view)
+        bridge._session.jobs.changed(view)
         await self.open.wait()
         result = self._result(view.method, params)
         if isinstance(result, EngineError):

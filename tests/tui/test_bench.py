@@ -303,7 +303,7 @@ async def test_the_examination_tells_each_step_and_its_commands_are_copied(
         await until(pilot, lambda: "examining…" in screen_text(app), "it begins")
         assert watches.params == [ExamineParams(READY.id)]
         watches.jobs[0].apply(EXAMINED.event(checks[0]))
-        app.session.job_changed(watches.jobs[0])
+        app.session.jobs.changed(watches.jobs[0])
         await until(pilot, lambda: "✓ transport: adb" in screen_text(app), "the first step")
         for check in checks[1:]:
             watches.jobs[0].apply(EXAMINED.event(check))

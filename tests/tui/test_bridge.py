@@ -94,10 +94,9 @@ async def test_a_lost_worker_is_started_again_by_itself(session_home: Path) -> N
 
 def test_a_job_in_the_background_is_not_the_one_that_runs() -> None:
     session = Session(lambda _: None)
-    session.job_started(JobView("a", "build", "build", 0.0, state="done"))
-    session.job_started(JobView("b", "monitor.watch", "watch", 0.0, background=True))
+    session.jobs.started(JobView("a", "build", "build", 0.0, state="done"))
+    session.jobs.started(JobView("b", "monitor.watch", "watch", 0.0, background=True))
     assert session.running is None
-    assert session.job is session.jobs["a"]
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -108,7 +107,7 @@ async def test_what_holds_a_board_is_ended_before_the_process_is(tmp_path: Path)
         folder.mkdir()
         app.bridge._jobs[method] = Job(folder, ProcessId.of(os.getpid()))
         view = JobView(method, method, method, 0.0, background=in_background(method))
-        app.session.job_started(view)
+        app.session.jobs.started(view)
     app._guard._last_words()  # as where the terminal was closed
     asked = {path.parent.name for path in tmp_path.glob("*/cancel")}
     assert asked == {"devices.perf", "monitor.watch"}

@@ -8,7 +8,7 @@ import pytest
 
 from rknntui.app import Workbench
 from rknntui.screens.chips.workspace import Chips
-from rknntui.session.state import Session
+from rknntui.session import background
 from tests.tui.compile_answers import CompileAnswers
 from tests.tui.conftest import screen_text, until
 from tests.tui.cost_answers import CostAnswers
@@ -57,7 +57,8 @@ async def test_what_is_made(
 ) -> None:
     monkeypatch.chdir(PLACE)
     monkeypatch.setattr(Workbench, "notify", lambda *_args, **_more: None)  # they come and go
-    monkeypatch.setattr(Session, "built_unseen", None)  # its build would end at any time
+    # its build would end at any time
+    monkeypatch.setattr(background, "built_unseen", lambda _: None)
     CostAnswers(monkeypatch)
     answers = CompileAnswers(monkeypatch)
     app = Workbench(str(recipe), state_kept=False)

@@ -36,7 +36,7 @@ def test_a_terminal_is_sent_what_it_has(
     assert announcer.restore == ""
     session = Session(lambda _: None)
     job = _job()
-    session.job_started(job)
+    session.jobs.started(job)
     announcer.show(session)
     announcer.show(session)
     text = "".join(sent)

@@ -39,7 +39,7 @@ async def test_esc_in_stop_the_job_keeps_it_running(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(app.bridge, "cancel", cancel)
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot)
-        app.session.job_started(JobView("one", "build", "build m.onnx", 0.0))
+        app.session.jobs.started(JobView("one", "build", "build m.onnx", 0.0))
         for answer in ("escape", "n"):
             await pilot.press("ctrl+x")
             await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "it asks")

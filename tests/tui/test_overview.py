@@ -68,7 +68,7 @@ def test_a_build_is_running_done_or_of_another_recipe() -> None:
     session.recipe = {"model": "/m.onnx", "do_quantization": False}
     assert by_name(session)["build"] == "○"
     job = JobView("1", "build", "build", 0.0, {"recipe": dict(session.recipe)})
-    session.job_started(job)
+    session.jobs.started(job)
     assert by_name(session)["build"] == "▶"
     job.state, job.seconds = "done", 2.5
     session.job_ended(job, summary(quantized=False))
@@ -298,7 +298,7 @@ def test_where_no_toolkit_is_an_export_stands_for_the_compilation() -> None:
     assert (compiled.sign, compiled.action) == ("○", "overview.export")
     job = JobView("1", "export", "export", 0.0, {"recipe": dict(session.recipe), "path": "/m.rknn"})
     job.state = "done"
-    session.job_started(job)
+    session.jobs.started(job)
     compiled = {step.name: step for step in steps(session)}["compile"]
     assert compiled.sign == "!"
     assert "m.rknn exported" in compiled.text

@@ -250,6 +250,6 @@ async def test_a_board_runs_the_model(
         for job in watches.jobs:
             if job.method == "devices.perf":
                 job.apply(PERF_LOOK.event(perf_look(10.0, 191.4, layers=ran().layers)))
-                app.session.job_changed(job)
+                app.session.jobs.changed(job)
         await until(pilot, lambda: "191.4" in screen_text(app), "its figures")
         await holds(pilot, "bench-run")

@@ -178,7 +178,7 @@ class BenchViews(Views):
         lines = words.examined_lines(name, job, model, width)
         self.examination.set_lines(lines, keep_cursor=same)
         for view, method in ASKED_BY.items():
-            job = bench.session.newest(method)
+            job = bench.session.jobs.newest(method)
             text = f"… {job.title}" if job and job.running else with_keys(words.EMPTY[view])
             self.query_one(f"#{_TABLES[view][2]}", RecordTable).set_empty(text)
 

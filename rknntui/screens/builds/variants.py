@@ -36,7 +36,7 @@ def default_axes() -> Axes:
 
 def sweep_of(session: Session) -> tuple[JobView | None, Sweep | None]:
     """The sweep of the open model that runs, else its last one; with the result once it is done."""
-    job = session.newest(SWEEP.name, ours=True)
+    job = session.jobs.newest(SWEEP.name, ours=True)
     if job is None or job.state == "done":
         return session.last_of(SWEEP) or (None, None)
     return job, None

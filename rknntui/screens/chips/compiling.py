@@ -75,7 +75,7 @@ class Targets:
     @property
     def job(self) -> JobView | None:
         """The compilation of the open model that runs, else the last one of this run."""
-        return self._session.newest(COMPILE.name, ours=True)
+        return self._session.jobs.newest(COMPILE.name, ours=True)
 
     @property
     def states(self) -> dict[str, str]:

@@ -104,13 +104,13 @@ class ToolkitsPane(WithJob):
     def take(self, chips: Chips) -> None:
         """Show the environments, and the job that makes one."""
         self.table.set_records(chips.toolkits.rows or (), keep="name")
-        self.show_job(chips.session.newest(*TOOLKIT_JOBS))
+        self.show_job(chips.session.jobs.newest(*TOOLKIT_JOBS))
 
     def notes(self, chips: Chips, width: int) -> list[Line]:
         """Why a job failed, and what is known of the environment under the cursor."""
         if chips.toolkits.error is not None:
             return error_lines(chips.toolkits.error, width)
-        failed = failed_lines(chips.session.newest(*TOOLKIT_JOBS), width)
+        failed = failed_lines(chips.session.jobs.newest(*TOOLKIT_JOBS), width)
         return [*failed, *toolkit_lines(self.environment, width)]
 
     @property

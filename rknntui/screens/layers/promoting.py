@@ -61,7 +61,7 @@ class Promoting(TableWorkspace):
     @property
     def search(self) -> JobView | None:
         """The search that runs, or the last one."""
-        return self.session.newest(SEARCH.name)
+        return self.session.jobs.newest(SEARCH.name)
 
     def action_lift(self) -> None:
         """Promote the marked layers or this one, or take them back."""

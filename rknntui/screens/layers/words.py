@@ -208,7 +208,7 @@ def no_layers(session: Session) -> str:
         return f"✗ {sanitize(why, 300)}"
     if session.summary is not None:
         return "Reading the layers of the build …"
-    if session.building:
+    if session.jobs.building:
         return "The build is running. Its layers are shown here when it is done."
     return f"Not built yet.\n\n{key_text('app.build')} builds."
 

@@ -98,7 +98,7 @@ class Content(NamedTuple):
 
 def promotions(session: Session, ranked: Sequence[Ranked], asked: Mapping[str, str]) -> Content:
     """What each layer gains."""
-    table, job = session.layers.table, session.newest("hybrid.propose")
+    table, job = session.layers.table, session.jobs.newest("hybrid.propose")
     whole = None if table is None else table.time_ms
     if session.container is not None:
         empty = "– built already: open its model"

@@ -36,7 +36,7 @@ from rknntui.screens.dialogs.dialogs import ask_user
 from rknntui.screens.dialogs.picker import PathPicker, ask_overwrite, start_folder
 from rknntui.screens.dialogs.request import Form
 from rknntui.screens.recipe.words import problems_text
-from rknntui.session.state import DATASET_DEPENDS
+from rknntui.session.history import of_dataset
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.thumbnail import Thumbnail
@@ -101,7 +101,7 @@ class SampleList(RecordView):
         session = self._place.session
         recipe, container = dict(session.recipe), session.container
         said = with_keys(CONTAINER if container else EMPTY if recipe.get("model") else NO_MODEL)
-        seen = (container, said, *(str(recipe.get(name)) for name in sorted(DATASET_DEPENDS)))
+        seen = (container, said, *of_dataset(recipe))
         if seen == self._seen:
             return
         self._seen = seen
