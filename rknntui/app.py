@@ -102,7 +102,8 @@ class Workbench(QuietCrashApp):
         state = self._state = kept.load_state(self._tell_file) if state_kept else State()
         self.announcer = Announcer(self.send)
         self._times = StageTimes(state_folder() / "stage_times.json" if state_kept else None)
-        self._guard = Guard(self.leave, self._last_words, lambda: self.announcer.restore)
+        self.stopping = Stopping(self)
+        self._guard = Guard(self.leave, self.stopping.last_words, lambda: self.announcer.restore)
         self._switching = asyncio.Lock()
         self.leaving = False
         self.session = Session(
@@ -121,7 +122,6 @@ class Workbench(QuietCrashApp):
         self.background.enabled = state.background
         self.output = Output(self, self.show_error)
         self.starting = Starting(self)
-        self.stopping = Stopping(self)
         self.animation_level = "none"
         REGISTRY.user_keys = {}
         self.theming = Theming(self, state.theme or DEFAULT, self._tell_file)
@@ -201,7 +201,7 @@ class Workbench(QuietCrashApp):
         """Run an action of any workspace: its workspace is shown first."""
         if action.noun in WORKSPACES:
             await self.show(action.noun)
-        if self._not_now(action):
+        if self.starting.not_now(action):
             return
         target = self.workspace if action.noun in WORKSPACES else self
         await self.run_action(action.call or action.method, target)
@@ -379,14 +379,8 @@ class Workbench(QuietCrashApp):
 
     def build(self, *, refresh: bool = False) -> None:
         """Check the recipe and build it; with ``refresh`` every stage anew."""
-        if not self._not_now(REGISTRY["app.build"]):
+        if not self.starting.not_now(REGISTRY["app.build"]):
             self.do(self.starting.build(refresh=refresh))
-
-    def _not_now(self, action: Action) -> bool:
-        """Whether an action cannot run now; why is told."""
-        if reason := self.disabled_reason(action):
-            self.notify(f"Not now: {reason}", severity="warning", markup=False)
-        return bool(reason)
 
     def action_compile(self) -> None:
         """Go to where the build is compiled for the target's chip."""
@@ -490,18 +484,6 @@ class Workbench(QuietCrashApp):
             self.told_files.append(line)
             if self.is_running and not self.leaving:
                 self.notify(line, severity="warning", timeout=15, markup=False)
-
-    def _last_words(self) -> None:
-        """Before the process is ended the hard way, in a thread of the guard's.
-
-        A worker goes on while a job runs in it: without this nobody would end one that holds a
-        board.
-        """
-        try:
-            self.bridge.end_background()
-        finally:
-            self.session.leave()  # the last state is that of whoever ends last, a draft stays
-            self.save_state()
 
     def leave(self, code: int = 0) -> None:
         """End in an orderly way; a running job goes on in its worker. What is typed after this

@@ -70,6 +70,12 @@ class Starting:
             return with_keys("a build is running ({job.cancel} stops it).")
         return ""
 
+    def not_now(self, action: Action) -> bool:
+        """Whether an action of any workspace cannot run now; why is told."""
+        if reason := self._app.disabled_reason(action):
+            self._app.notify(f"Not now: {reason}", severity="warning", markup=False)
+        return bool(reason)
+
     async def build(self, *, refresh: bool = False) -> None:
         """Check the recipe, then build it; a problem is shown where it is mended.
 

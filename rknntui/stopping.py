@@ -101,3 +101,15 @@ class Stopping:
         answers = [("l", "quit, lose the changes", True), ("s", "stay (also Esc)", False)]
         dialog = ConfirmDialog("Changes would be lost", question, answers)
         self._app.push_screen(dialog, lambda yes: self._app.leave() if yes else None)
+
+    def last_words(self) -> None:
+        """Before the process is ended the hard way, in a thread of the guard's.
+
+        A worker goes on while a job runs in it: without this nobody would end one that holds a
+        board.
+        """
+        try:
+            self._app.bridge.end_background()
+        finally:
+            self._app.session.leave()  # the last state is that of whoever ends last, a draft stays
+            self._app.save_state()

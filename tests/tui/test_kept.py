@@ -189,7 +189,7 @@ async def test_of_two_runs_whose_terminal_is_gone_both_keep_their_changes(own_ho
         await settle(pilot)
         app.session.model_opened(model_view("/m.onnx"), "/m.onnx")
         app.session.set_value("optimization_level", 1)
-        app._last_words()
+        app.stopping.last_words()
         save_state(State(path="/other.onnx"), pytest.fail)  # the other one ends after it
         draft = Drafts(state_folder() / "drafts").of("/m.onnx")
         assert draft is not None
