@@ -194,11 +194,11 @@ class JumpOverlay(ModalScreen[str | None]):
     def __init__(self, targets: list[Widget], workspaces: dict[str, str]) -> None:
         super().__init__()
         self._targets = dict(zip(LETTERS, targets, strict=False))
+        self._labels = [Label(f" {letter} ", id=f"jump-{letter}") for letter in self._targets]
         self._workspaces = workspaces
 
     def compose(self) -> ComposeResult:
-        for letter in self._targets:
-            yield Label(f" {letter} ", id=f"jump-{letter}")
+        yield from self._labels
 
     def on_mount(self) -> None:
         self._place()
@@ -208,9 +208,8 @@ class JumpOverlay(ModalScreen[str | None]):
 
     def _place(self) -> None:
         """Labels follow their panes, also after a resize."""
-        for letter, widget in self._targets.items():
+        for label, widget in zip(self._labels, self._targets.values(), strict=True):
             region = widget.region
-            label = self.query_one(f"#jump-{letter}", Label)
             label.display = region.width > 0 and region.height > 0
             label.styles.offset = (region.x, region.y)
 
