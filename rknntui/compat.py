@@ -79,20 +79,17 @@ class QuietCrashApp(App[None]):
             self._bound = True  # it came back, and its bindings were run
             if not self._typed:
                 self._sent = None
-        if self._sent is None:
-            await self._take_typed()
-        elif not self._following or not self._sent[2].is_running:
-            self._following = True
-            self._go_behind(self._sent[2], again=True)
+        await self._take_typed()
 
     async def _take_typed(self) -> None:
+        """Send what was typed until something is on its way, and follow that where more waits."""
         while self._typed and self._sent is None:
             event, target = self._typed.popleft(), self.focused or self.screen
             self._sent, self._bound = (event, self.screen, target), False
             await super().on_event(event)
             if not event.is_forwarded:
                 self._sent = None
-        if self._typed and self._sent is not None:
+        if self._typed and self._sent and not (self._following and self._sent[2].is_running):
             self._following = True
             self._go_behind(self._sent[2], again=True)
 
