@@ -281,7 +281,7 @@ class GraphTree(Rows):
         if entry.kind == "group" and entry.at in self._open:
             self.action_toggle_group()
             return
-        around = (at for at in range(self.cursor, -1, -1) if self._rows[at].depth < entry.depth)
+        around = (at for at in range(self.cursor - 1, -1, -1) if self._rows[at].depth < entry.depth)
         self.cursor = next(around, self.cursor)
 
     def action_all(self) -> None:

@@ -81,6 +81,7 @@ async def test_number_keys_reach_every_workspace_and_the_footer_holds_eight_keys
             assert "^p Palette" in footer
             bar = app.screen.query_one("KeyBar")
             assert 2 <= len(bar._places) <= 8
+            await pilot.press("left", "right", "pagedown", "s", "S")  # of nothing, which has none
 
 
 @pytest.mark.usefixtures("no_engine")
