@@ -111,7 +111,7 @@ class QuietCrashApp(App[None]):
         """Whether a key that nothing took was typed before the dialog was there that a key before
         it opens; it is taken once more then.
         """
-        if self._sent is None:
+        if self._sent is None or not self.screen_stack:
             return False
         _, screen, target = self._sent
         again = self.screen is not screen or (target is screen and self.focused is not None)
