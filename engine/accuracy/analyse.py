@@ -197,15 +197,20 @@ def _layer(row: Row, sums: RowSums) -> LayerAccuracy:
 
 def chunks(rows: Sequence[Row]) -> list[list[Row]]:
     """Rows in parts of at most ``LAYERS`` and ``CHUNK_BYTES``, at least one row each."""
-    chunks: list[list[Row]] = []
+    return parts_of(rows, CHUNK_BYTES, LAYERS)
+
+
+def parts_of(rows: Sequence[Row], most_bytes: int, most_rows: int) -> list[list[Row]]:
+    """Rows in parts of at most so many and so large, at least one row each."""
+    parts: list[list[Row]] = []
     room = 0
     for row in rows:
-        if not chunks or row.size > room or len(chunks[-1]) == LAYERS:
-            chunks.append([])
-            room = CHUNK_BYTES
-        chunks[-1].append(row)
+        if not parts or row.size > room or len(parts[-1]) == most_rows:
+            parts.append([])
+            room = most_bytes
+        parts[-1].append(row)
         room -= row.size
-    return chunks
+    return parts
 
 
 class _Work:

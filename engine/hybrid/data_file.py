@@ -22,7 +22,7 @@ from engine.base.errors import RecipeError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.plain import Values
 from engine.base.text import sanitize
-from engine.graph.ir.arrays import read_npy
+from engine.graph.ir.arrays import npy_bytes, read_npy
 from engine.wire.codec import encode, typed
 
 SIZE_LIMIT = 4 << 30
@@ -92,18 +92,12 @@ def write_data(data: HybridData) -> bytes:
             _add(archive, name, content)
         for number, sample in enumerate(data.samples):
             for index, array in enumerate(sample.values()):
-                _add(archive, f"samples/{number}/{index}.npy", _npy(array))
+                _add(archive, f"samples/{number}/{index}.npy", npy_bytes(array))
     return stream.getvalue()
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name, _EPOCH), content)
-
-
-def _npy(array: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    return stream.getvalue()
 
 
 def read_data(path: Path) -> HybridData:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from engine.accuracy.analyse import parts_of
 from engine.options import OPTIONS
 from engine.pipeline.layers import quantized_of, require_comparable
 
@@ -25,15 +26,7 @@ GROUP_OUTPUTS = 200
 
 def output_groups(rows: Sequence[Row], most_bytes: int = GROUP_BYTES) -> list[list[Row]]:
     """Rows in groups that one run of a board gives, at least one row each."""
-    groups: list[list[Row]] = []
-    room = 0
-    for row in rows:
-        if not groups or row.size > room or len(groups[-1]) == GROUP_OUTPUTS:
-            groups.append([])
-            room = most_bytes
-        groups[-1].append(row)
-        room -= row.size
-    return groups
+    return parts_of(rows, most_bytes, GROUP_OUTPUTS)
 
 
 def with_outputs(graph: Graph, tensors: Sequence[str], *, keep: bool) -> Graph:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from engine.base.errors import OutputExistsError
 from engine.base.events import ArtifactWritten, Reporter
 from engine.base.files import atomic_write, output_errors
+from engine.graph.ir.arrays import npy_bytes
 from engine.graph.metrics import error_sums
 from engine.wire.build import BesideFloat, SimulatedOutput, TopValue
 
@@ -115,10 +115,3 @@ def save_outputs(
         atomic_write(path, npy_bytes(array), overwrite=force)
         reporter.emit(ArtifactWritten(str(path), "npy", path.stat().st_size))
     return tuple(map(str, arrays))
-
-
-def npy_bytes(array: np.ndarray) -> bytes:
-    """An array as the content of an npy file."""
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    return stream.getvalue()

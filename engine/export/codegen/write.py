@@ -19,8 +19,8 @@ from engine.export.codegen.folder import write_folder
 from engine.export.codegen.plan import Family, TaskPlan
 from engine.export.codegen.project import Project, plain_line, program_name
 from engine.export.codegen.tasks import plan_task
+from engine.graph.ir.arrays import npy_bytes
 from engine.options.frozen import to_mutable
-from engine.simulate.outputs import npy_bytes
 from engine.wire.codegen import Generated, Language, ModelTask, TaskDetails
 
 # The module of a Python project that differs from model to model.

@@ -22,6 +22,13 @@ _HEADERS = {
 _NUMBERS = "fiub"
 
 
+def npy_bytes(array: np.ndarray) -> bytes:
+    """An array as the content of an npy file."""
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
 def read_npy(source: Path | bytes, *, mapped: bool = False) -> np.ndarray:
     """The array of an npy file.
 
