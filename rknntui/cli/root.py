@@ -14,7 +14,7 @@ from rknntui.cli.verbs import GROUPS, OF_GROUPS, VERBS, Place
 _COMMANDS = Path(__file__).with_name("commands")
 _SHARED = {
     **dict.fromkeys(("inspect", "dataset"), "recipe"),
-    **dict.fromkeys(("export", "report", "sweep"), "build"),
+    **dict.fromkeys(("export", "sweep"), "build"),
     **dict.fromkeys(("simulate", "evaluate", "accuracy", "compare"), "judge"),
     "check": "chips",
     **dict.fromkeys(("run", "memory"), "devices"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.jobs.record import new_record
 from engine.reports.build_report import CHARTS
-from rknntui.cli.commands.build import report as command
+from rknntui.cli.commands.report import command
 from tests.cli.conftest import Run
 
 

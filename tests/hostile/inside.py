@@ -16,9 +16,7 @@ from engine.wire.codec import encode as plain
 
 __all__ = ["COMMANDS", "inside"]
 
-COMMANDS = tuple(
-    import_module(f"rknntui.cli.{name}") for name in ("commands.build", "commands.judge", "verb")
-)
+COMMANDS = tuple(import_module(f"rknntui.cli.{name}") for name in ("commands.judge", "verb"))
 """Modules whose ``with_worker`` is to be replaced by :func:`inside`."""
 
 
