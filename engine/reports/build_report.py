@@ -118,7 +118,8 @@ async def gather_report(ask: Ask, recipe: Values) -> BuildReport:
         tables.append(layer_rows(measured))
     else:
         absent.append("times on a board: no run of this build with layers is in the history")
-    points = await _front(ask, records, values, summary) if chip else []
+    known = await asyncio.to_thread(_tried, records, values)
+    points = await _front(ask, known, values, summary) if chip else []
     layers = by_layer(*tables)
     return BuildReport(summary, recipe, layers, estimates, ranges, tuple(absent), tuple(points))
 
@@ -151,19 +152,23 @@ def _measured(records: Sequence[JobRecord], recipe: Values) -> Performance | Non
     return next((run for run in results_of(records, DEVICES_PERF, recipe) if run.layers), None)
 
 
-async def _front(
-    ask: Ask, records: Sequence[JobRecord], recipe: Values, summary: BuildSummary
-) -> list[Priced]:
-    """Estimate the newest builds of the model, and its newest variants, on the recipe's chip."""
+def _tried(records: Sequence[JobRecord], recipe: Values) -> list[Tried]:
+    """The newest other builds of the model, and its newest variants."""
     model = recipe.get("model")
     sweeps = (one for one in records if one.method == SWEEP.name and one.state == "done")
     swept = next((one for one in sweeps if recipe_of(one).get("model") == model), None)
     varied, sweep = (recipe_of(swept), result_of(swept, SWEEP)) if swept else ({}, None)
     points = tried(build_rows(records, model), varied, sweep)
-    known = [one for one in points if one.recipe != recipe][:_POINTS]
+    return [one for one in points if one.recipe != recipe][:_POINTS]
+
+
+async def _front(
+    ask: Ask, known: list[Tried], recipe: Values, summary: BuildSummary
+) -> list[Priced]:
+    """Estimate these, and this build, on the recipe's chip."""
     if summary.outputs:
         lowest = min(sqnr_rank(one.sqnr_db) for one in summary.outputs)
-        known.append(Tried("this", recipe, lowest, "this build"))
+        known = [*known, Tried("this", recipe, lowest, "this build")]
     by_id = {one.id: one for one in known}
     recipes = [(one.id, one.recipe) for one in known]
     times = build_times(ask, recipes, str(recipe["target_platform"]))
