@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -29,7 +28,6 @@ from engine.wire.formats import (
 )
 from engine.wire.layer_tables import TOLERATED
 from engine.wire.layers import ENDS
-from engine.wire.model import RangeRow
 from engine.wire.sweep import Row
 from engine.wire.table import (
     CHIP,
@@ -48,13 +46,9 @@ from engine.wire.table import (
     LINE,
     LOWEST_DB,
     MARK,
-    MAXIMUM,
     MEAN,
-    MINIMUM,
     MOST,
     NUMBERED,
-    OBSERVED_MAXIMUM,
-    OBSERVED_MINIMUM,
     ON_CPU,
     ON_NPU,
     OP,
@@ -80,10 +74,6 @@ from engine.wire.table import (
 )
 from engine.wire.vendor import ToolkitEnvironment
 
-MUCH_CUT = 0.02
-"""Share of the observed span above which a cut has a colour: an algorithm chose it."""
-LEAST_CUT = 0.0005
-"""Below that it is the rounding of the scale."""
 _TOOLKIT_SIGNS: dict[str, tuple[str, Meaning]] = {
     "ready": ("✓", "good"),
     "unchecked": ("?", "accent"),
@@ -160,16 +150,6 @@ def _moved(side: str) -> Callable[[Any], float | None]:
         return None if rounding is None else no_noise(rounding.rounding_db)
 
     return value
-
-
-def _cut(tensor: RangeRow) -> float | None:
-    """Share of the observed span that the range cuts off."""
-    ends = (tensor.observed_minimum, tensor.observed_maximum, tensor.minimum, tensor.maximum)
-    low, high, lowest, highest = (math.nan if end is None else end for end in ends)
-    if None in ends or not high > low:
-        return None
-    share = (max(0.0, lowest - low) + max(0.0, high - highest)) / (high - low)
-    return 0.0 if share < LEAST_CUT else min(1.0, share)
 
 
 # fmt: off
@@ -346,21 +326,6 @@ CUTS = Table("cuts", "A layer, and what a cut behind it means (times estimated).
     ESTIMATED_MS.but(help="Time of the layer.", from_width=1),
     Column("joined", help="+: computed together with the next layer.", from_width=1,
            value=lambda row: "+" if row.with_next else None),
-))
-QUANT_TABLE = Table("ranges", "A tensor of the quant table.", (
-    TENSOR.but(width=12, grow=1),
-    DTYPE,
-    MINIMUM,
-    MAXIMUM,
-    OBSERVED_MINIMUM,
-    OBSERVED_MAXIMUM,
-    Column("cut", "range cut %", PERCENT, "Share of the observed span that the range cuts off.",
-           _cut, style=above(MUCH_CUT)),
-    Column("scale", format=FIGURE, help="The smallest scale.", from_width=100),
-    Column("scale_max", "largest scale", FIGURE, "The largest scale.", from_width=120),
-    Column("zero_point", "zero", NUMBER, "The zero point; none where the channels' differ.",
-           width=5, from_width=90),
-    Column("scales", format=NUMBER, help="How many scales it has.", width=7, from_width=120),
 ))
 
 SCORES = Table("scores", "A score of the float model and of the quantized one (simulated).", (

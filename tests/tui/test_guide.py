@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import Finding
-from engine.wire.build_tables import QUANT_TABLE
 from engine.wire.guide import Answer, NextStep, Step, StepFinding
-from engine.wire.model import RangeRow
 from engine.wire.sweep import SweepParams
 from rknntui.app import Workbench
 from rknntui.screens.layers.guide import step_lines
@@ -93,14 +91,6 @@ def test_axes_are_options_with_values_of_theirs() -> None:
     for wrong in ("quantised=1", "quantized_algorithm=best", "quantized_algorithm="):
         with pytest.raises(ValueError, match=r"option|one of"):
             read_form(SweepParams({}), {"axes": wrong})
-
-
-def test_a_range_tells_how_much_of_what_was_seen_it_cuts_off() -> None:
-    scale, cut = (1, 0.1, 0.1, 0), QUANT_TABLE.column("cut")
-    assert cut.of(RangeRow("t", "int8", *scale, -1.0, 3.5, -1.0, 3.0)) == 0
-    quarter = cut.of(RangeRow("t", "int8", *scale, -0.5, 2.5, -1.0, 3.0))
-    assert quarter == pytest.approx(0.25)
-    assert cut.of(RangeRow("t", "int8", *scale, None, None, -1.0, 3.0)) is None
 
 
 async def built(pilot) -> Workbench:
