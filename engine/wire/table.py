@@ -361,14 +361,14 @@ def sqnr_of(side: str, key: str = "") -> Callable[[Any], float | None]:
 
 
 # ---------------------------------------------------------------------------------------- meanings
-def below(low: float, meaning: Meaning = "bad") -> Callable[[float | None], Meaning]:
+def below(low: float) -> Callable[[float | None], Meaning]:
     """Of a figure that is better the higher it is."""
-    return lambda value: meaning if value is not None and value < low else ""
+    return lambda value: "bad" if value is not None and value < low else ""
 
 
-def above(high: float, meaning: Meaning = "warn") -> Callable[[float | None], Meaning]:
+def above(high: float) -> Callable[[float | None], Meaning]:
     """Of a figure whose size is better small."""
-    return lambda value: meaning if value is not None and abs(value) > high else ""
+    return lambda value: "warn" if value is not None and abs(value) > high else ""
 
 
 low_db = below(LOW_DB)

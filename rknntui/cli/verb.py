@@ -152,7 +152,6 @@ def verb(
     fill: Fill | None = None,
     then: Then | None = None,
     limits: Sequence[str] = (),
-    without: Sequence[str] = (),
     tell: tuple[Part[Any], Table] | None = None,
     keys: bool = False,
     optional: bool = False,
@@ -171,7 +170,6 @@ def verb(
             of one.
         then: what follows the answer.
         limits: names of the limits that it takes (:class:`Limits`).
-        without: fields of the request whose flags it does not have.
         tell: the pieces of its result that are told while it runs, as rows of a table.
         keys: whether it opens encrypted containers.
         optional: whether it does without its argument.
@@ -215,7 +213,7 @@ def verb(
 
         add: list[Callable[[Any], Any]] = [
             *(_argument(name, one, required=not optional) for name, one in arguments.items()),
-            request_flags(method, without=without),
+            request_flags(method),
             *(_flag_of(param) for param in reversed(getattr(words, "__click_params__", ()))),
             limit_flags(*limits),
         ]
