@@ -57,7 +57,7 @@ def estimate(params: EstimateParams) -> Estimates:
             a dtype is not known.
     """
     named = tuple(chip.name for chip in chips_named(params.chips))
-    pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
+    pipeline = _pipeline(params, params.input_sizes)
     return estimates(
         pipeline, replace(params, chips=named), layers=params.layers, spans=params.spans
     )
@@ -71,7 +71,7 @@ def check(params: CostCheckParams) -> CheckAnswer:
         EngineError: as of :func:`estimate`.
     """
     named = tuple(chip.name for chip in chips_named(params.chips))
-    pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
+    pipeline = _pipeline(params, params.input_sizes)
     return checked(pipeline, named, params.dtype)
 
 
@@ -83,7 +83,7 @@ def advice(params: AdviceParams) -> AdviceAnswer:
         UsageError: no chip is named, or none of that name is known.
         EngineError: as of :func:`estimate`.
     """
-    pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
+    pipeline = _pipeline(params, params.input_sizes)
     name = params.chip or pipeline.recipe.target.target_platform
     if name is None:
         raise UsageError(
@@ -101,7 +101,7 @@ def ways(params: WaysParams) -> Ways:
         EngineError: as of :func:`estimate`.
     """
     named = tuple(chip.name for chip in chips_named(params.chips))
-    pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
+    pipeline = _pipeline(params, params.input_sizes)
     return ways_to_rate(pipeline, replace(params, chips=named), params.fps)
 
 
@@ -116,9 +116,9 @@ def calibrate(params: CalibrateParams) -> Calibrated:
     return calibrated(_pipeline(params), params.run)
 
 
-def _pipeline(params: ModelTarget, *, sized: bool = False) -> Pipeline:
+def _pipeline(params: ModelTarget, sizes: tuple[str, ...] = ()) -> Pipeline:
     """The pipeline of a request; its model is there already unless it is to have other sizes."""
     pipeline = get_pipeline(recipe_at(params), last="estimate")
-    if not sized:
+    if not sizes:
         _ = load_directly(pipeline)
-    return pipeline
+    return resized(pipeline, sizes)
