@@ -26,7 +26,7 @@ from engine.reports.builds import (
     results_of,
     tried,
 )
-from engine.reports.files import html_page, html_table, html_text
+from engine.reports.files import html_page, html_rows, html_table, html_text
 from engine.reports.pictures import (
     Series,
     channel_bars,
@@ -264,7 +264,7 @@ def report_html(report: BuildReport) -> str:
     sections = [one for one in summary_sections(report.summary) if one.title != "Next step"]
     parts = [
         "<p>Figures say whether they are simulated, estimated or measured.</p>",
-        *(f"<h2>{html_text(one.title)}</h2>{_rows(one.rows, one.columns)}" for one in sections),
+        *(f"<h2>{html_text(one.title)}</h2>{html_rows(one.columns, one.rows)}" for one in sections),
         *(draw(report) for draw in CHARTS.values()),
         "<h2>Layers</h2><p>A click on a heading sorts, another one turns the order.</p>",
     ]
@@ -274,19 +274,13 @@ def report_html(report: BuildReport) -> str:
         parts.append(f"<h2>Chips (estimated)</h2>{html_table(CHIPS, report.estimates.chips)}")
     set_ = [o for o in OPTIONS if report.recipe.get(o.name, o.default) != o.default]
     options = [(o.name, o.render(report.recipe[o.name])) for o in set_]
-    parts.append(f"<h2>Options that are set</h2>{_rows(options, ('option', 'value'))}")
-    parts.append(f"<h2>Versions</h2>{_rows(_versions(), ('what', 'version'))}")
+    parts.append(f"<h2>Options that are set</h2>{html_rows(('option', 'value'), options)}")
+    parts.append(f"<h2>Versions</h2>{html_rows(('what', 'version'), _versions())}")
     if report.absent:
         rows = [tuple(text.split(": ", 1)) for text in report.absent]
-        parts.append(f"<h2>Not in this report</h2>{_rows(rows, ('what', 'why'))}")
+        parts.append(f"<h2>Not in this report</h2>{html_rows(('what', 'why'), rows)}")
     title = f"{report.summary.name}: build {report.summary.key[:12]}"
     return html_page(title, parts, _SCRIPT)
-
-
-def _rows(rows: Any, heads: tuple[str, ...]) -> str:
-    lines = [f"<tr>{''.join(f'<th>{html_text(head)}</th>' for head in heads)}</tr>"]
-    lines += [f"<tr>{''.join(f'<td>{html_text(cell)}</td>' for cell in row)}</tr>" for row in rows]
-    return f"<table>{''.join(lines)}</table>\n"
 
 
 def _versions() -> list[tuple[str, str]]:

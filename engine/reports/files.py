@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -82,14 +82,18 @@ def html_table(table: Table, rows: Iterable[Any]) -> str:
         for column in table.shown(rows, None)
         if not rows or any(column.of(row) not in (None, "") for row in rows)
     ]
-    head = "".join(f"<th>{escape(column.called)}</th>" for column in columns)
-    body = "\n".join(
-        "<tr>"
-        + "".join(
-            f"{'<td class=n>' if c.format.right else '<td>'}{html_text(c.show(row))}</td>"
-            for c in columns
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><tr>{head}</tr>\n{body}</table>\n"
+    cells = ([column.show(row) for column in columns] for row in rows)
+    numbers = {at for at, column in enumerate(columns) if column.format.right}
+    return html_rows([column.called for column in columns], cells, numbers)
+
+
+def html_rows(
+    heads: Iterable[str], rows: Iterable[Iterable[str]], numbers: Collection[int] = ()
+) -> str:
+    """A ``<table>`` of texts; ``numbers``: the places of columns that have the class ``n``."""
+    lines = [f"<tr>{''.join(f'<th>{html_text(head)}</th>' for head in heads)}</tr>"]
+    tags = dict.fromkeys(numbers, "<td class=n>")
+    for row in rows:
+        cells = (f"{tags.get(at, '<td>')}{html_text(text)}</td>" for at, text in enumerate(row))
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return "<table>{}</table>\n".format("\n".join(lines))
