@@ -119,11 +119,7 @@ def _listed(listing: Listing) -> list[str]:
     none = [] if no_server else ["No board found."]
     lines = table_lines(BOARDS, listing.devices) or none
     for device in listing.devices:
-        notes = (
-            []
-            if device.usable
-            else [part for part in (device.what, device.cause, device.remedy) if part]
-        )
+        notes = () if device.usable else filter(None, (device.what, device.cause, device.remedy))
         lines += [f"{device.id}: {note}" for note in (*notes, *device.warnings)]
     lines += [f"{notice.what} {notice.remedy}".strip() for notice in listing.notices]
     return lines

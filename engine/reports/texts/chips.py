@@ -8,14 +8,7 @@ from engine.reports.lines import table_lines
 from engine.reports.texts import words
 from engine.wire.build_tables import AGREEMENT, COMPILED
 from engine.wire.compile import Compiled, CompiledModels
-from engine.wire.cost import (
-    AdviceAnswer,
-    Calibrated,
-    CheckAnswer,
-    ChipEstimate,
-    Chips,
-    Estimates,
-)
+from engine.wire.cost import AdviceAnswer, Calibrated, CheckAnswer, ChipEstimate, Chips, Estimates
 from engine.wire.cost_tables import (
     BASIS,
     CHECKED,
@@ -127,11 +120,8 @@ def _cost_of_memory(found: Estimates) -> list[str]:
     """The memory of a model on each chip."""
     lines: list[str] = []
     for estimate in found.chips:
-        lines += [
-            _head_line(estimate, found.model),
-            _memory_text(estimate),
-            *problem_lines([estimate]),
-        ]
+        lines += [_head_line(estimate, found.model), _memory_text(estimate)]
+        lines += problem_lines([estimate])
         spans = () if estimate.memory is None else estimate.memory.spans
         largest = sorted(spans, key=lambda span: span.start - span.end)[:_TENSORS]
         if len(largest) < len(spans):
@@ -208,12 +198,8 @@ _ESTIMATED = (
 
 def _details(one: Compiled) -> list[str]:
     if one.problem:
-        parts = (
-            ("", one.problem),
-            ("likely cause: ", one.cause),
-            ("fix: ", one.remedy),
-            ("", _log(one)),
-        )
+        named = (("likely cause: ", one.cause), ("fix: ", one.remedy))
+        parts = (("", one.problem), *named, ("What the toolkit printed: ", one.log))
         lines = [f"{title}{text}" for title, text in parts if text]
         return [f"  {line}" for line in [*lines, *_opinion(one)]]
     lines = []
@@ -237,10 +223,6 @@ def _opinion(one: Compiled) -> list[str]:
     took = "" if one.opinion_seconds is None else f", {DURATION.text(one.opinion_seconds)}"
     title = f"simulated by the vendor and by us ({_SAMPLES_OF[one.samples_from]}{took}):"
     return [title, *rows]
-
-
-def _log(one: Compiled) -> str:
-    return f"What the toolkit printed: {one.log}" if one.log else ""
 
 
 @words.register

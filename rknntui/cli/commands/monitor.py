@@ -38,19 +38,12 @@ _SHOWN = {
 }
 
 
-@click.command(
-    "monitor",
-    **described(MONITOR_WATCH),
-)
+@click.command("monitor", **described(MONITOR_WATCH))
 @request_flags(MONITOR_WATCH)
 @request_flags(MONITOR_REPLAY, optional=True)
 @json_flag
 @quiet_flag
-def command(
-    as_json: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+def command(as_json: bool, quiet: bool, **flags: Any) -> None:
     """Watch boards until Ctrl-C, then print minimum, mean and maximum of each figure.
 
     A terminal has one line for each board, anything else one for each sample; --json one object a

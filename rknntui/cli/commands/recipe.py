@@ -232,11 +232,7 @@ def check_dataset(source: Path, model: Path | None, as_json: bool, **flags: Any)
         raise click.exceptions.Exit(6)
 
 
-@click.command(
-    "inspect",
-    cls=Verb,
-    **described(OPEN),
-)
+@click.command("inspect", cls=Verb, **described(OPEN))
 @target
 @click.option("--layers", is_flag=True, help="List every layer.")
 @click.option("--load", is_flag=True, help="Also convert it and describe the graph.")

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import click
 
-from engine.wire.vendor import (
-    VENDOR_ADOPT,
-    VENDOR_CHECK,
-    VENDOR_INSTALL,
-    ToolkitEnvironment,
-)
+from engine.wire.vendor import VENDOR_ADOPT, VENDOR_CHECK, VENDOR_INSTALL, ToolkitEnvironment
 from rknntui.cli.verb import Printed, verb
 
 
