@@ -6,6 +6,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 PATIENCE = 120
 """Seconds after which something hangs, on any machine that is not broken."""
 
@@ -27,3 +29,10 @@ def ends(seconds: float = PATIENCE) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    """Every test ends, of a module or a folder that imports this."""
+    with ends():
+        yield

@@ -21,13 +21,9 @@ from engine.devices.board.tensors import BoardInput
 from tests.devices.conftest import Libraries
 from tests.devices.fake_board import FakeBoard
 from tests.devices.known_model import IMAGE, answers, check_results
-from tests.safety import ends
+from tests.safety import patience
 
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with ends():
-        yield
+__all__ = ["patience"]
 
 
 @pytest.fixture

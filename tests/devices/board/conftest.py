@@ -10,13 +10,9 @@ import pytest
 from engine.devices.board.layout import find_folder
 from tests.container.vendor import build
 from tests.devices.fake_board import FakeBoard
-from tests.safety import ends
+from tests.safety import patience
 
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with ends():
-        yield
+__all__ = ["patience"]
 
 
 @pytest.fixture(params=["conversation", "one shot"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,9 @@ from engine.pipeline.pipeline import Pipeline
 from engine.recipe import Recipe
 from engine.services.state import get_pipeline
 from rknntui.demo import demo_recipe
-from tests.safety import ends
+from tests.safety import patience
 
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with ends():
-        yield
+__all__ = ["patience"]
 
 
 @pytest.fixture

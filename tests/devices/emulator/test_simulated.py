@@ -40,13 +40,9 @@ from tests.devices.demo_container import (
 from tests.devices.fake_board import FakeBoard
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.waiting import until
-from tests.safety import PATIENCE, ends
+from tests.safety import PATIENCE, patience
 
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with ends():
-        yield
+__all__ = ["patience"]
 
 
 @pytest.fixture(scope="module")

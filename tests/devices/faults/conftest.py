@@ -22,7 +22,9 @@ from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import OLD_IMAGE, OLD_SCORES, answers, check_results, first_answers
 from tests.devices.ssh.server import Sshd
 from tests.devices.waiting import until
-from tests.safety import ends
+from tests.safety import patience
+
+__all__ = ["patience"]
 
 
 @dataclass
@@ -166,10 +168,3 @@ def way(ways: Callable[..., Way], kind: str, libraries: Libraries) -> Way:
     found = ways()
     found.library(libraries(1 if kind == "old adb" else 2))
     return found
-
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    """Every message comes within its time-out, and every test within this one."""
-    with ends():
-        yield

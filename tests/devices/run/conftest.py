@@ -13,15 +13,11 @@ from rknntui_emulator.runtime.answers import Answers
 from tests.devices.conftest import Libraries
 from tests.devices.fake_board import FakeBoard
 from tests.devices.known_model import answers
-from tests.safety import ends
+from tests.safety import patience
+
+__all__ = ["patience"]
 
 MakeBoard = Callable[..., FakeBoard]
-
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with ends():
-        yield
 
 
 @pytest.fixture

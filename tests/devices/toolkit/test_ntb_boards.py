@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,17 +37,13 @@ from engine.wire.devices import PerfParams
 from engine.wire.vendor import ToolkitEnvironment
 from tests.container.vendor import build as vendor
 from tests.devices.verbs import run as verb
-from tests.safety import ends
+from tests.safety import patience
 from tests.toolkit.standin import make_environment
+
+__all__ = ["patience"]
 
 BOARD = "ntb:515e9b401c060c0b"
 MEAN, STD = np.array([104.0, 117.0, 123.0]), np.array([58.0, 57.0, 56.0])
-
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with ends():
-        yield
 
 
 @pytest.fixture(scope="session")

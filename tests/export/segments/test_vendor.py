@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,10 @@ from engine.container.vendor import inspect_vendor
 from engine.export.segments import cut_vendor_model, vendor_layers
 from engine.toolkit.toolkit import one_run
 from engine.wire.vendor import ToolkitEnvironment
-from tests.safety import ends
+from tests.safety import patience
 from tests.toolkit.standin import make_environment
 
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with ends():
-        yield
+__all__ = ["patience"]
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,13 @@ import pytest
 
 from engine.toolkit.toolkit import Toolkit
 from engine.wire.vendor import ToolkitEnvironment
-from tests.safety import ends
+from tests.safety import patience
 from tests.toolkit.standin import make_environment
+
+__all__ = ["patience"]
 
 Start = Callable[..., Toolkit]
 SOURCE = "a model's $(touch x).onnx"
-
-
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    with ends():
-        yield
 
 
 @pytest.fixture(scope="session")
