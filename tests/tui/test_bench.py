@@ -330,11 +330,12 @@ async def test_a_board_is_watched_and_why_it_was_lost_is_said(
     app: Workbench, answers: Answers, watches: Watches, size: tuple[int, int]
 ) -> None:
     async with app.run_test(size=size) as pilot:
-        await bench(pilot)
+        workspace = await bench(pilot)
         await pilot.press("w")
         await until(pilot, lambda: watches.jobs, "a watch")
         assert watches.params[0].devices == (READY.id,)
         assert app.session.running is None, "it is no job that one waits for"
+        assert "no model is open" in workspace.disabled_reason("run")
         watches.tell(app.session, ABOUT.facts, sample(0, 10), sample(1, 95), sample(2, 40))
         await until(pilot, lambda: "▁█▃" in screen_text(app), "what it saw")
         text = screen_text(app)

@@ -136,37 +136,37 @@ _ON_BOARD = (
 def reason(bench: Bench, method: str) -> str:
     """Why an action of Bench cannot run now, keys as in help texts; empty when it can."""
     device, watch, session = bench.device, bench.watch_job, bench.session
-    if method in ("run", "edit", "watch") and (bench.run.going or watch.now is not None):
-        return ""
+    if {"run": bench.run.going, "watch": watch.now is not None}.get(method):
+        return ""  # the key ends it
     if method == "compare" and bench.view == "Runs":
         return "" if bench.views.run_pair else "there are no two runs ({bench.run} measures)."
     none = session.boards.listing is not None and bench.has_class("-empty")
-    if method in _ON_BOARD and device is None and (none or method == "use" or not bench.board):
-        return "no board is in the list ({bench.add} adds one)."
-    if method in ("run", "compare", "memory") and session.model is None:
-        return "no model is open ({app.open} opens one)."
-    removable = device is not None and (
+    added = device is not None and (
         device.kind == "ssh" or (device.kind == "adb" and ":" in device.id.removeprefix("adb:"))
     )
-    served = all(notice.code != "adb-server" for notice in session.boards.notices)
-    why = {
-        "compare": (
-            session.container is not None,
-            "a comparison needs the model itself, not its container; open the model.",
+    whys = {
+        "no board is in the list ({bench.add} adds one).": (
+            method in _ON_BOARD and device is None and (none or method == "use" or not bench.board)
         ),
-        "forget": (not removable, "only boards that were added ({bench.add}) are removed."),
-        "server": (served, "the adb server is up, or there is none to start."),
-        "use": (
-            device is not None and not device.usable,
-            "" if device is None else f"{device.id} is not ready: {device.what}",
+        "no model is open ({app.open} opens one).": (
+            method in ("run", "compare", "memory") and session.model is None
         ),
-        "step_rate": (
-            bool(watch.recording),
-            "a recording has one rate; stop it first ({bench.watch}).",
+        "a comparison needs the model itself, not its container; open the model.": (
+            method == "compare" and session.container is not None
         ),
-        "pause": (watch.now is None, "nothing is watched ({bench.watch} watches)."),
-        "node": (not bench.views.layer_id, "no layer of the build is under the cursor."),
+        "only boards that were added ({bench.add}) are removed.": method == "forget" and not added,
+        "the adb server is up, or there is none to start.": (
+            method == "server" and all(one.code != "adb-server" for one in session.boards.notices)
+        ),
+        "" if device is None else f"{device.id} is not ready: {device.what}": (
+            method == "use" and device is not None and not device.usable
+        ),
+        "a recording has one rate; stop it first ({bench.watch}).": (
+            method == "step_rate" and watch.recording
+        ),
+        "nothing is watched ({bench.watch} watches).": method == "pause" and watch.now is None,
+        "no layer of the build is under the cursor.": (
+            method in ("node", "drill") and not bench.views.layer_id
+        ),
     }
-    why["drill"] = why["node"]
-    cannot, said = why.get(method, (False, ""))
-    return said if cannot else ""
+    return next((why for why, holds in whys.items() if holds), "")
