@@ -234,7 +234,7 @@ class _Reader:
         """Read one line."""
         if not line.strip():
             return
-        if _RULE.match(line) or self._figure(number, line) or self._headings(number, line):
+        if _RULE.match(line) or self._figure(number, line) or self._headings(line):
             return
         self._part = ""
         if _SILENT.match(line):
@@ -303,7 +303,7 @@ class _Reader:
         if value is not None:
             known.append(round(value * (1000 if self._part == "CPU" else 1)))  # CPU: in kHz
 
-    def _headings(self, number: int, line: str) -> bool:
+    def _headings(self, line: str) -> bool:
         """Take a line of headings; whether it was one."""
         layers = columns_of(line, _LAYER_HEADINGS)
         if layers is not None and layers.names[0] in ("Layer ID", "ID") and len(layers.names) > 2:

@@ -162,7 +162,7 @@ def match(versions: Versions, model: ModelFacts | None, chip: str | None) -> tup
         strange = list(_belongs(model, chip, generation))
         findings += strange
         if not strange:
-            findings += _versions_for(versions, model, chip, generation)
+            findings += _versions_for(versions, model, generation)
     order = {"error": 0, "warning": 1, "info": 2}
     return tuple(sorted(findings, key=lambda finding: order[finding.severity]))
 
@@ -202,7 +202,7 @@ def same_npu(chip: str, others: tuple[str, ...]) -> bool:
 
 
 def _versions_for(
-    versions: Versions, model: ModelFacts, chip: str | None, generation: int | None
+    versions: Versions, model: ModelFacts, generation: int | None
 ) -> Iterator[Finding]:
     toolkit = Version.parse(model.toolkit)
     if toolkit is not None and generation == 1:
