@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TypeGuard
-from xml.sax.saxutils import escape
 
 from engine.base.text import human_bytes, sanitize
 from engine.report import sqnr_text
@@ -127,7 +127,7 @@ def memory_map(one: ChipEstimate, model: str) -> str:
         x, width = 20 + span.first / steps * wide, (span.last - span.first + 1) / steps * wide
         y, height = 40 + (span.start - base) / size * high, (span.end - span.start) / size * high
         shade = ("#3b6fb6", "#6d95c9", "#3f8f6b", "#c9822b", "#8a5fb0")[at % 5]
-        name = escape(_short(span.tensor, 100))
+        name = escape(_short(span.tensor, 100), quote=False)
         parts.append(
             f'<rect x="{round(x, 1)}" y="{round(y, 1)}" width="{round(width, 1)}" '
             f'height="{round(max(height, 0.5), 1)}" '
@@ -144,7 +144,7 @@ def _svg(title: str, parts: Iterable[str], height: float) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {round(height)}" '
         f'width="{_WIDTH}" height="{round(height)}" font-family="sans-serif" font-size="11">\n'
-        f"<title>{escape(_short(title, 200))}</title>\n"
+        f"<title>{escape(_short(title, 200), quote=False)}</title>\n"
         f'<rect width="100%" height="100%" fill="#ffffff"/>\n'
         f"{_text(20, 24, _short(title, 120), size=14)}\n{body}\n</svg>\n"
     )
@@ -157,7 +157,7 @@ def _blank(title: str, why: str) -> str:
 def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 11) -> str:
     return (
         f'<text x="{round(x, 1)}" y="{round(y, 1)}" text-anchor="{anchor}" font-size="{size}" '
-        f'fill="#222222">{escape(text)}</text>'
+        f'fill="#222222">{escape(text, quote=False)}</text>'
     )
 
 
@@ -182,7 +182,7 @@ def _levels(low: float, high: float, up: Callable[[float], float]) -> list[str]:
 
 
 def _dot(at: tuple[float, float], style: str, said: str) -> str:
-    title = f"<title>{escape(said)}</title>"
+    title = f"<title>{escape(said, quote=False)}</title>"
     return f'<circle cx="{at[0]}" cy="{at[1]}" {style}>{title}</circle>'
 
 
