@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from engine import COST_REPORTS, cost_report, judged
+from engine import judged
 from engine.wire.cost import (
     COST_ADVICE,
     COST_ESTIMATE,
@@ -210,6 +210,8 @@ def ask_report(chips: Chips) -> None:
     params = EstimateParams(**chips.answers.asked(*names, spans=True))
 
     def write(path: str) -> None:
+        from engine import COST_REPORTS, cost_report
+
         form = Path(path).suffix
         if form.lower() not in COST_REPORTS:
             chips.not_now(f"a report ends in {', '.join(COST_REPORTS)}.")
