@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import DeviceError, EngineError, UsageError
 from engine.base.paths import cache_folder
-from engine.base.version import __version__, install_line
 from engine.wire.emulated import EmulatedBoard
 
 if TYPE_CHECKING:
@@ -87,6 +86,8 @@ def _board_emulator() -> type[BoardEmulator]:
     Raises:
         DeviceError: it is not installed, or is that of another version of this program.
     """
+    from engine.base.version import __version__, install_line
+
     try:
         from rknntui_emulator import __version__ as version
     except ModuleNotFoundError as error:
