@@ -53,6 +53,7 @@ class BoardJob:
 
     Args:
         owner: whose job it is.
+        tell: called when there is something else to show.
 
     Attributes:
         params: of the newest one.
@@ -60,8 +61,8 @@ class BoardJob:
         starting: whether the worker has not taken it yet.
     """
 
-    def __init__(self, owner: Workspace) -> None:
-        self._owner = owner
+    def __init__(self, owner: Workspace, tell: Callable[[], None]) -> None:
+        self._owner, self.tell = owner, tell
         self.params: Any = None
         self.job: JobView | None = None
         self.starting = self._ending = False
@@ -73,10 +74,6 @@ class BoardJob:
 
     def took(self, job: JobView, result: object) -> None:
         """The job is over."""
-        raise NotImplementedError
-
-    def tell(self) -> None:
-        """There is something else to show."""
         raise NotImplementedError
 
     def begin(self, method: Task[Any, Any], params: object, title: str) -> None:
@@ -169,8 +166,7 @@ class Watch(BoardJob):
     """
 
     def __init__(self, owner: Workspace, changed: Callable[[], None]) -> None:
-        super().__init__(owner)
-        self.tell = changed  # type: ignore[method-assign]
+        super().__init__(owner, changed)
         self.boards: dict[str, BoardTrack] = {}
         self.hertz = HERTZ[0]
         self.paused = False
@@ -339,7 +335,7 @@ class Measuring(BoardJob):
     """
 
     def __init__(self, owner: Workspace, changed: Callable[[bool], None]) -> None:
-        super().__init__(owner)
+        super().__init__(owner, self._tell)
         self._changed = changed
         self.settings = RunSettings()
         self.waiting, self._lost_at = False, 0.0
@@ -434,7 +430,7 @@ class Measuring(BoardJob):
             self.forget()
             self._changed(True)
 
-    def tell(self) -> None:
+    def _tell(self) -> None:
         if self.params is not None:
             fps = None if self.point is None else self.point.frames_per_second
             label = "" if self.answer is None else self.answer.label
