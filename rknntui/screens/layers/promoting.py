@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +26,6 @@ from rknntui.widgets.line_list import Rows
 if TYPE_CHECKING:
     from rknntui.session.job_view_model import JobView
 
-_AFTER_DONE = 0.1
-"""Seconds after which a proposal is told: behind the notice that its job is done."""
 _MORE_TIME = 1.05
 """The budget of time that is proposed, over the time of the build."""
 
@@ -119,7 +116,8 @@ class Promoting(TableWorkspace):
             self.notify(f"No layer is proposed: {why if few else 'none fits the budget'}.")
             return
         self.edits.ask_for({**self.edits.layers, **found.layers})
-        self.set_timer(_AFTER_DONE, partial(self._told, found.layers, len(found.ranking)))
+        # behind the notice that its job is done, which the workbench was told first
+        self.app.call_later(self._told, found.layers, len(found.ranking))
 
     def _told(self, layers: Mapping[str, str], chosen: int) -> None:
         """Say how many are promoted; the table has them marked."""
