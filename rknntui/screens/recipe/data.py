@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import cast
 
 from textual import getters
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.timer import Timer
 from textual.widgets import Static
 
 from engine import EngineError, sanitize, shape_text
@@ -237,6 +237,7 @@ class SamplePreview(Vertical):
         super().__init__(id=id)
         self._input = 0
         self._sample: SampleRow | None = None
+        self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Static("", id="preview-title", markup=False)
@@ -249,19 +250,21 @@ class SamplePreview(Vertical):
         """Show a sample (None: none), of the input ``step`` further, once the cursor rests."""
         inputs = len(self.query_ancestor(Workspace).session.inputs) or 1
         self._sample, self._input = sample, (self._input + step) % inputs
+        if self._rest is not None:
+            self._rest.stop()
         if sample is None:
             self._tell("", said="no samples yet")
         else:
-            self.set_timer(_PREVIEW_SECONDS, partial(self._ask, sample))
+            self._rest = self.set_timer(_PREVIEW_SECONDS, self._ask)
 
     def on_resize(self) -> None:
         """A picture of the new size."""
         # the sample of then: another may come before
         self.call_after_refresh(lambda: self.follow(self._sample))
 
-    def _ask(self, sample: SampleRow) -> None:
-        place = self.query_ancestor(Workspace)
-        if sample is not self._sample or not place.shown or not self._picture.region.area:
+    def _ask(self) -> None:
+        place, sample = self.query_ancestor(Workspace), self._sample
+        if sample is None or not place.shown or not self._picture.region.area:
             return
         columns, rows = self._picture.room
         params = PreviewParams(
@@ -298,5 +301,5 @@ class SamplePreview(Vertical):
         table.set_records([CHANNELS.record(one, channel=number) for number, one in channels])
 
     def _refit(self) -> None:
-        if len(self._picture.rows) > self._picture.room[1] and self._sample is not None:
-            self._ask(self._sample)
+        if len(self._picture.rows) > self._picture.room[1]:
+            self._ask()
