@@ -97,12 +97,7 @@ async def test_problems_name_line_and_file_and_are_reached_by_a_key(
 
 async def test_a_remedy_that_can_be_applied_is_not_a_grey_key(demo: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, demo)
-    recipe.write_text(
-        "version: 1\n"
-        f"source: {{model: {demo / 'digits_demo.onnx'}}}\n"
-        "preprocess: {mean_values: [[0.5]], std_values: [[0.5]]}\n"
-        "dataset: {dataset: dataset.txt}\n"
-    )
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("127.5", "0.5"), encoding="utf-8")
     async with opened(recipe, Recipe, (120, 40)) as (app, pilot, workspace):
         await pilot.press("v")
         await until(pilot, lambda: not workspace.disabled_reason("apply_remedy"), "a remedy")

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from rknntui.app import Workbench
 from rknntui.sent import Changes, Sent
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import shown, write_recipe
+from tests.tui.flow import write_recipe
 
 SIZE = Size(24, 6)
 STYLES = [
@@ -156,7 +156,6 @@ async def test_entering_a_workspace_sends_each_cell_once(demo: Path, tmp_path: P
     width, height = 120, 40
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=(width, height)) as pilot:
-        shown(pilot)
         await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
         await pilot.press("b")
         await until(pilot, lambda: app.session.summary is not None, "a build")

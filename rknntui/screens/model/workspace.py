@@ -122,9 +122,8 @@ class ModelWorkspace(Workspace):
         self.detail.rewrap()  # it has a width now
         self._follow()
         if self.graph.node >= 0 and not self._described:
-            self.detail.show(
-                lambda told: told.text("reading …", "dim")
-            )  # what is known of another node would be painted before this one
+            # what is known of another node would be painted before this one
+            self.detail.show(lambda told: told.text("reading …", "dim"))
             self._rested()
         self._draw_notes()
 
