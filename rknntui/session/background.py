@@ -109,7 +109,8 @@ class Background:
 
         records = await asyncio.to_thread(list_jobs, HISTORY)
         model = self._session.recipe.get("model")
-        self._session.builds = tuple(r for r in build_rows(records, model) if r.state == "done")
+        rows = await asyncio.to_thread(build_rows, records, model)
+        self._session.builds = tuple(row for row in rows if row.state == "done")
 
     async def _build(self, recipe: Values) -> None:
         """What another job has built is taken from the cache."""
