@@ -86,7 +86,7 @@ async def running(pilot: Any, watches: Watches) -> JobView:
 
 def tell(app: Workbench, job: JobView, look: PerfLook) -> None:
     job.apply(PERF_LOOK.event(look))
-    app.session.job_changed(job)
+    app.session.jobs.changed(job)
 
 
 async def test_boards_are_listed_with_their_state_and_its_remedy(

@@ -78,10 +78,6 @@ class ListDialog(Dialog):
             self.fill(self.listed)
 
     def action_step(self, by: int) -> None:
-        """Move in the list, once what was typed before is in the line."""
-        self.line.call_later(self.step, by)
-
-    def step(self, by: int) -> None:
         """Move in the list."""
         self.narrow()
         self.rows.cursor += by

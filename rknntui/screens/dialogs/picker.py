@@ -111,8 +111,8 @@ class PathPicker(ListDialog):
         few = self._suffixes[:3]
         return " or ".join(few) if len(few) == len(self._suffixes) else "of a known kind"
 
-    def step(self, by: int) -> None:
-        super().step(by)
+    def action_step(self, by: int) -> None:
+        super().action_step(by)
         self._moved = True
 
     def action_complete(self) -> None:

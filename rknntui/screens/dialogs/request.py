@@ -203,10 +203,7 @@ class RequestDialog(Dialog):
         ask_user(self.app, dialog, chosen)
 
     def action_accept(self) -> None:
-        """Go on where every text is a value, once what was typed before is in its field."""
-        (self.focused or self).call_later(self._accept)
-
-    def _accept(self) -> None:
+        """Go on where every text is a value."""
         try:
             for name, param in self._params.items():
                 secret = param.flag.kind == "secret"
