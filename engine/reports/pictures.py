@@ -172,10 +172,20 @@ _MOST_LAYERS, _HIGH = 2000, 260
 _WIDE, _BASE = _WIDTH - 90, 50 + _HIGH
 
 
+def round_values(low: float, high: float) -> list[float]:
+    """Values of an axis, read at once: three to eight, 1, 2 or 5 times a power of ten apart."""
+    rough = (high - low or 1.0) / 6
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
+    digits = max(0, -math.floor(math.log10(step)))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(at * step, digits) for at in range(first, last + 1)]
+
+
 def _levels(low: float, high: float, up: Callable[[float], float]) -> list[str]:
-    """Five lines across with their values."""
+    """Lines across with their values."""
     parts = []
-    for value in (low + (high - low) * at / 4 for at in range(5)):
+    for value in round_values(low, high):
         parts.append(f'<path d="M60 {up(value)} H{60 + _WIDE}" stroke="#e4e4e4"/>')
         parts.append(_text(52, up(value) + 4, FIGURE.text(value), "end"))
     return parts
@@ -226,7 +236,8 @@ def curves(title: str, unit: str, series: Sequence[Series]) -> str:
 
 
 def _finite(value: float | None) -> TypeGuard[float]:
-    return value is not None and math.isfinite(value)
+    # Below the largest: that differences of two are finite, too.
+    return value is not None and abs(value) < 1e300
 
 
 def roofline(one: ChipEstimate, model: str) -> str:
@@ -278,7 +289,7 @@ def front_chart(points: Sequence[Priced], chip: str, chosen: str = "") -> str:
         return round(60 + (time - left) / (right - left) * _WIDE, 1), round(_BASE - up * _HIGH, 1)
 
     parts = _levels(low, high, lambda db: place(left, db)[1])
-    for time in (left + (right - left) * at / 4 for at in range(5)):
+    for time in round_values(left, right):
         across = place(time, low)[0]
         parts.append(_text(across, _BASE + 14, FIGURE.text(time), "middle"))
     best = pareto_front(points)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
@@ -11,6 +12,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import (
     BuildReport,
@@ -28,6 +31,7 @@ from engine import (
 )
 from engine.build import BuildSummary, OutputFidelity
 from engine.reports.build_report import CHARTS
+from engine.reports.pictures import Series, curves, round_values
 from engine.wire.layers import layers_of
 from engine.wire.model import RangeRow
 from rknntui.demo import demo_recipe
@@ -122,3 +126,17 @@ def test_a_container_says_what_it_does_not_hold(tmp_path: Path) -> None:
     file.write_bytes(built.container[:-9])
     with pytest.raises(ContainerError):
         build_report(file)
+
+
+@given(st.floats(-1e12, 1e12), st.floats(1e-9, 1e12))
+def test_values_at_an_axis_are_few_round_and_on_it(low: float, length: float) -> None:
+    values = round_values(low, low + length)
+    assert 3 <= len(values) <= 8 or length < abs(low) * 1e-9
+    assert all(low - 1e-9 * length <= value <= low + 1.000001 * length for value in values)
+
+
+def test_small_figures_at_an_axis_stay_beside_it() -> None:
+    assert round_values(0.0, 0.02158) == [0.0, 0.005, 0.01, 0.015, 0.02]
+    assert round_values(11.3, 48.9) == [20.0, 30.0, 40.0]
+    drawn = curves("", "", [Series("", [0.0, 0.02158, 1e308, None], "red")])
+    assert re.findall(r">([0-9.]+)</text>", drawn) == ["0", "0.005", "0.01", "0.015", "0.02"]
