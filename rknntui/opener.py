@@ -143,11 +143,14 @@ class Opener:
 
     def changed_on_disk(self, message: SourceChanged) -> None:
         """Offer to read it again; nothing happens to the user's work before they say so."""
-        self._changed.add(message.role)
-        rebuild = " and rebuilds" if self._app.session.summary else ""
-        reads = f"{key_text('app.reload')} reloads it{rebuild}."
+        if message.gone:
+            text = "is not on the disk any more. What is open stays; a build needs the file."
+        else:
+            self._changed.add(message.role)
+            rebuild = " and rebuilds" if self._app.session.summary else ""
+            text = f"changed on disk. {key_text('app.reload')} reloads it{rebuild}."
         self._app.notify(
-            f"The {message.role} changed on disk. {reads}",
+            f"The {message.role} {text}",
             title=message.path,
             severity="warning",
             timeout=15,

@@ -93,9 +93,9 @@ class FileWatcher:
     def _compare(self) -> None:
         for path, role in self._files.items():
             now = _signature(path)
-            if now is not None and now != self._known.get(path):
+            if now != self._known.get(path):
                 self._known[path] = now
-                self._tell(SourceChanged(role, str(path)))
+                self._tell(SourceChanged(role, str(path), gone=now is None))
 
     def stop(self) -> None:
         """End the threads."""

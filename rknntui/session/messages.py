@@ -108,10 +108,11 @@ class JobEnded(Message, bubble=False):
 
 @dataclass(eq=False)
 class SourceChanged(Message, bubble=False):
-    """A file changed on disk; ``role`` is model, dataset or recipe."""
+    """A file changed on disk, or is gone from it; ``role`` is model, dataset or recipe."""
 
     role: str
     path: str
+    gone: bool = False
 
     def can_replace(self, message: Message) -> bool:
         """One notice per role is enough."""

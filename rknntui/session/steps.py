@@ -96,13 +96,15 @@ def _common(name: str, session: Session) -> Step | None:
     return None if session.recipe.get("model") else Step("absent")
 
 
-def _of_job(job: JobView | None, again: tuple[str, str, float | None]) -> Step | None:
-    """A step while its job runs, and where it failed."""
+def _of_job(
+    job: JobView | None, again: tuple[str, str, float | None], *, had: bool = False
+) -> Step | None:
+    """A step while its job runs, and where it failed; ``had``: an older result stands still."""
     if job is not None and job.running:
         done = PROGRESS.text(job.fraction)
         stage = f" · {job.stage.title.lower()}" if job.stage is not None else ""
         return Step("running", done, f"{done}{stage}")
-    if job is not None and job.state in ("failed", "cancelled"):
+    if job is not None and (job.state == "failed" or (job.state == "cancelled" and not had)):
         what = sanitize(str((job.error or {}).get("what", "")), 200)
         return Step("failed", "", f"{job.state}: {what}".rstrip(": "), *again)
     return None
@@ -207,7 +209,7 @@ def _build(session: Session) -> Step:
     summary = session.summary
     seconds = _took(session, "build")
     build = "app.build", "build", seconds
-    if step := _of_job(session.jobs.newest("build", ours=True), build):
+    if step := _of_job(session.jobs.newest("build", ours=True), build, had=summary is not None):
         return step
     if summary is None:
         ready = not session.all_problems and _dataset(session).state != "absent"
@@ -276,10 +278,10 @@ def _compile(session: Session) -> Step:
     chip, name = session.chip, PurePath(session.compiled or "").name
     job = session.jobs.newest("compile", ours=True)
     compile_ = "overview.compile", f"compile for {chip}", _took(session, "compile")
-    if step := _of_job(job, compile_):
+    made = compiled_of(session)
+    if step := _of_job(job, compile_, had=made is not None):
         return step
     ready: State = "possible" if session.summary is not None and chip else "absent"
-    made = compiled_of(session)
     if made is not None and made[1].problem:
         return Step("failed", "", sanitize(made[1].problem, 200), *compile_)
     if made is not None:

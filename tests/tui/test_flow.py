@@ -104,3 +104,6 @@ async def test_a_dataset_that_changed_on_disk_is_read_again(demo: Path, tmp_path
         await until(pilot, lambda: "dataset changed on disk" in screen_text(app), "a notice")
         await pilot.press("f5")
         await until(pilot, lambda: "2 samples" in screen_text(app), "two samples")
+        listed.unlink()
+        await until(pilot, lambda: "dataset is not on the disk" in screen_text(app), "it is gone")
+        assert "2 samples" in screen_text(app), "what was read stays"

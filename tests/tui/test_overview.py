@@ -75,6 +75,13 @@ def test_a_build_is_running_done_or_of_another_recipe() -> None:
     assert by_name(session)["build"] == "✓"
     build = next(step for step in steps(session) if step.name == "build")
     assert f"container {human_bytes(20)}" in build.text, "the size that Builds has"
+    again = JobView("2", "build", "build", 1.0, {"recipe": dict(session.recipe)})
+    session.jobs.started(again)
+    again.state = "cancelled"
+    assert by_name(session)["build"] == "✓", "the build before stands"
+    again.state = "failed"
+    assert by_name(session)["build"] == "✗"
+    again.state = "cancelled"
     session.set_value("mean_values", [[1.0]])
     build = next(step for step in steps(session) if step.name == "build")
     assert (build.sign, build.action, build.seconds) == ("●", "app.build", 2.5)

@@ -66,7 +66,8 @@ def top_facts(chips: Chips) -> tuple[Fact, ...]:
     if answers.asking or len(found.chips) < len(chips.targets.facts):
         parts.append(Fact("estimating …", rank=1))
     else:
-        parts.append(Fact(f"{len(found.chips)} chips in {DURATION.text(found.seconds)}", rank=3))
+        took = f" in {DURATION.text(found.seconds)}" if found.seconds >= 0.01 else ""
+        parts.append(Fact(f"{len(found.chips)} chips{took}", rank=3))
     return (*parts, Fact("estimated"))
 
 

@@ -29,7 +29,7 @@ HERE = "."
 RECIPES = (".yaml", ".yml")
 MODELS = (
     *(".onnx", ".tflite", ".pb", ".pt", ".pth", ".pt2", ".torchscript", ".caffemodel", ".cfg"),
-    *(".prototxt", ".weights", ".params", ".json", ".rknn", ".enc"),
+    *(".prototxt", ".weights", ".params", "-symbol.json", ".rknn", ".enc"),
 )
 """Suffixes that models have as a rule; what a file is its first bytes say."""
 
