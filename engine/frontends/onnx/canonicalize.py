@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 import onnx
 import onnx.inliner
@@ -196,9 +197,21 @@ def check_functions(proto: onnx.ModelProto) -> None:
         SourceModelError: too many nodes or bytes, or functions that call each other in a circle.
     """
     functions = {_key(f.domain, f.name, f.overload): f for f in proto.functions}
+    calls = {
+        key: {call for node in _nodes(f.node) if (call := _called(node)) in functions}
+        for key, f in functions.items()
+    }
     sizes: dict[Key, _Size] = {}
-    for key in functions:
-        _measure(key, functions, sizes)
+    try:
+        for key in TopologicalSorter(calls).static_order():
+            sizes[key] = _sum(functions[key].node, sizes)
+    except CycleError as error:
+        name = sanitize(min(error.args[1])[1], 100)
+        raise SourceModelError(
+            f"The model's function {name!r} calls itself, directly or through another one.",
+            cause="ONNX allows no such functions: they would never end.",
+            remedy="Export the model again, with its functions inlined.",
+        ) from error
     whole = _sum(proto.graph.node, sizes)
     limit = max(_MAX_BYTES, _MAX_GROWTH * proto.ByteSize())
     if whole.nodes <= MAX_INLINED_NODES and whole.bytes <= limit:
@@ -219,36 +232,6 @@ def _key(domain: str, name: str, overload: str) -> Key:
 
 def _called(node: onnx.NodeProto) -> Key:
     return _key(node.domain, node.op_type, node.overload)
-
-
-def _measure(first: Key, functions: dict[Key, onnx.FunctionProto], sizes: dict[Key, _Size]) -> None:
-    """Note the size of a function and of all that it calls, those first; without recursion."""
-    open_calls: list[Key] = [first]
-    waiting: set[Key] = set()
-    while open_calls:
-        key = open_calls[-1]
-        if key in sizes:
-            open_calls.pop()
-            continue
-        function = functions[key]
-        missing = {
-            call
-            for node in _nodes(function.node)
-            if (call := _called(node)) in functions and call not in sizes
-        }
-        if not missing:
-            sizes[key] = _sum(function.node, sizes)
-            waiting.discard(open_calls.pop())
-            continue
-        waiting.add(key)
-        if missing & waiting:
-            name = sanitize(min(missing & waiting)[1], 100)
-            raise SourceModelError(
-                f"The model's function {name!r} calls itself, directly or through another one.",
-                cause="ONNX allows no such functions: they would never end.",
-                remedy="Export the model again, with its functions inlined.",
-            )
-        open_calls.extend(sorted(missing))
 
 
 def _sum(nodes: Sequence[onnx.NodeProto], sizes: dict[Key, _Size]) -> _Size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from graphlib import CycleError, TopologicalSorter
 from math import prod
 from pathlib import Path
 
@@ -376,40 +377,20 @@ def sort_nodes(graph: onnx.GraphProto) -> None:
     Raises:
         SourceModelError: the graph runs in a circle; names a node of it.
     """
-    computed = {name for node in graph.node for name in node.output if name}
-    seen: set[str] = set()
-    for node in graph.node:
-        if any(name in computed and name not in seen for name in reads(node)):
-            break
-        seen.update(node.output)
-    else:
+    makers = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
+    sources = {
+        at: [makers[name] for name in reads(node) if name in makers]
+        for at, node in enumerate(graph.node)
+    }
+    if all(source < at for at, before in sources.items() for source in before):
         return
-    _reorder(graph, computed)
-
-
-def _reorder(graph: onnx.GraphProto, computed: set[str]) -> None:
-    nodes = list(graph.node)
-    readers: dict[str, list[int]] = {}
-    open_inputs = []
-    for index, node in enumerate(nodes):
-        waits = {name for name in reads(node) if name in computed}
-        open_inputs.append(len(waits))
-        for name in waits:
-            readers.setdefault(name, []).append(index)
-    ready = [index for index, count in enumerate(open_inputs) if count == 0]
-    order: list[int] = []
-    for index in ready:  # grows while it is read
-        order.append(index)
-        for name in nodes[index].output:
-            for reader in readers.get(name, ()):
-                open_inputs[reader] -= 1
-                if open_inputs[reader] == 0:
-                    ready.append(reader)
-    if len(order) < len(nodes):
-        stuck = next(node for node, count in zip(nodes, open_inputs, strict=True) if count)
+    try:
+        order = [graph.node[at] for at in TopologicalSorter(sources).static_order()]
+    except CycleError as error:
+        stuck = graph.node[min(error.args[1])]
         raise SourceModelError(
             f"The graph runs in a circle through node {sanitize(stuck.name or stuck.op_type)!r}.",
             cause="The file was damaged or written by a faulty exporter.",
             remedy="Export the model again.",
-        )
-    refill(graph.node, [nodes[index] for index in order])
+        ) from error
+    refill(graph.node, order)

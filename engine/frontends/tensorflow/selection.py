@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import numpy as np
@@ -259,29 +260,14 @@ def _refuse_recursion(called: Mapping[str, Sequence[str]]) -> None:
     Raises:
         SourceModelError: one does, directly or through others.
     """
-    left = {name: set(others) & called.keys() for name, others in called.items()}
-    callers: dict[str, list[str]] = {name: [] for name in called}
-    for name, others in left.items():
-        for other in others:
-            callers[other].append(name)
-    done = [name for name, others in left.items() if not others]
-    while done:
-        name = done.pop()
-        del left[name]
-        for caller in callers[name]:
-            left[caller].discard(name)
-            if not left[caller]:
-                done.append(caller)
-    if left:
-        name, seen = min(left), set[str]()
-        while name not in seen:  # what only calls a function that calls itself is none
-            seen.add(name)
-            name = min(left[name])
+    try:
+        TopologicalSorter(called).prepare()
+    except CycleError as error:
         raise SourceModelError(
-            f"The function {sanitize(name, 80)!r} of the graph calls itself.",
+            f"The function {sanitize(min(error.args[1]), 80)!r} of the graph calls itself.",
             cause="No model is exported so: TensorFlow has no end of writing it out.",
             remedy="Get the file again, or freeze the model again.",
-        )
+        ) from error
 
 
 def _called(graph: GraphFile, node: Node) -> list[str]:

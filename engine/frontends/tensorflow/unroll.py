@@ -10,9 +10,9 @@ many there are.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import tensorflow as tf
@@ -82,14 +82,13 @@ def _plan(nodes: dict[str, NodeDef]) -> _Plan:
     """Sort the nodes; the way back of a loop (NextIteration to Merge) counts for nothing."""
     plan = _Plan()
     reads = _reads(nodes)
-    readers: dict[str, list[str]] = {}
-    for name, sources in reads.items():
-        for source in sources:
-            readers.setdefault(source, []).append(name)
-    missing = {name: len(sources) for name, sources in reads.items()}
-    ready = deque(name for name, count in missing.items() if not count)
-    while ready:
-        name = ready.popleft()
+    # in one order, whatever that of a set is
+    sources = {name: sorted(before) for name, before in reads.items()}
+    try:
+        order = tuple(TopologicalSorter(sources).static_order())
+    except CycleError as error:
+        raise _damaged("its nodes read each other in a circle") from error
+    for name in order:
         node = nodes[name]
         frame: Frame = max((plan.frame[s] for s in reads[name]), key=len, default=())
         if node.op == "Enter":
@@ -100,12 +99,6 @@ def _plan(nodes: dict[str, NodeDef]) -> _Plan:
         plan.order.setdefault(frame, []).append(name)
         if node.op == "LoopCond":
             plan.conditions[frame] = name
-        for reader in readers.get(name, ()):
-            missing[reader] -= 1
-            if not missing[reader]:
-                ready.append(reader)
-    if len(plan.frame) != len(nodes):
-        raise _damaged("its nodes read each other in a circle")
     return plan
 
 
