@@ -414,7 +414,9 @@ class TypedEmitter(Emitter):
         else:
             self._types[outputs[0]] = ruled
         for name in filter(None, outputs):
-            self.shape(name)
+            shape = self.shape(name)
+            if min(shape, default=0) < 0 or prod(shape) > _MAX_ELEMENTS:
+                raise MisfitError(f"an output of the shape {shape_text(shape)} is too large")
 
     def _ruled(
         self, op: str, inputs: Sequence[str], attributes: Mapping[str, Any]
@@ -461,14 +463,11 @@ class TypedEmitter(Emitter):
         """The shape of a tensor.
 
         Raises:
-            MisfitError: it depends on data, or is absurdly large.
+            MisfitError: it depends on data.
         """
         if name not in self._types:
             raise MisfitError("the shape of its output depends on data")
-        _, shape = self._types[name]
-        if min(shape, default=0) < 0 or prod(shape) > _MAX_ELEMENTS:
-            raise MisfitError(f"an output of the shape {shape_text(shape)} is too large")
-        return shape
+        return self._types[name][1]
 
     def dtype(self, name: str) -> np.dtype:
         """The dtype of a tensor."""

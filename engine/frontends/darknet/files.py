@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -167,19 +168,18 @@ def _noticed(name: str, number: int, note: str) -> Finding:
 MAX_WEIGHTS = 4 << 30
 
 
-@dataclass(frozen=True)
-class Blob:
+class Blob(NamedTuple):
     """A run of weights that a layer reads: what it is, its shape, whether its axes are stored so
     that the first one, which counts filters, comes last.
     """
 
     role: str
     shape: tuple[int, ...]
-    flipped: bool = field(default=False, compare=False)
+    flipped: bool = False
 
     @property
-    def count(self) -> int:
-        """How many floats."""
+    def floats(self) -> int:
+        """How many they are."""
         return prod(self.shape)
 
 
@@ -228,12 +228,13 @@ class WeightsFile:
 
     def take(self, blob: Blob, index: int, layer: str) -> np.ndarray | None:
         """The next floats, shaped, for a layer; None behind the file's end: see :attr:`lacking`."""
-        if self.lacking is None and blob.count > self.left:
+        count = blob.floats
+        if self.lacking is None and count > self.left:
             self.lacking = index, self._too_short(blob, f"layer {index} ({layer})")
         if self.lacking is not None:
             return None
-        array = self.floats[self._next : self._next + blob.count]
-        self._next += blob.count
+        array = self.floats[self._next : self._next + count]
+        self._next += count
         self.last = index
         # flipped weights are (channels x size x size, filters); connected ones are transposed
         if blob.flipped or (self.transposed and len(blob.shape) == 2):
@@ -242,8 +243,8 @@ class WeightsFile:
 
     def _too_short(self, blob: Blob, layer: str) -> SourceModelError:
         return SourceModelError(
-            f"{self.name} ends in {layer}: its {blob.role} need {blob.count} floats, "
-            f"{self.left} are left ({blob.count - self.left} are missing there).",
+            f"{self.name} ends in {layer}: its {blob.role} need {blob.floats} floats, "
+            f"{self.left} are left ({blob.floats - self.left} are missing there).",
             cause="The file was cut short, is of another network, or holds only the first "
             "layers, as files for starting a training do.",
             remedy="Give the weights that were trained with this very .cfg, or cut the network "

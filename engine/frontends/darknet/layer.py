@@ -274,9 +274,8 @@ class Layer(Section):
         return self.raw() if self.is_flat() else self.e.node("Flatten", [self.raw()], axis=1)
 
     # ------------------------------------------------------------------------ what it writes
-    def array(self, role: str, shape: Sequence[int], *, flipped: bool = False) -> np.ndarray:
+    def array(self, blob: Blob) -> np.ndarray:
         """The next weights of the layer; zeros without memory where there are none."""
-        blob = Blob(role, tuple(shape), flipped)
         self.blobs.append(blob)
         weights = self.net.weights
         array = None if weights is None else weights.take(blob, self.index, self.name)
@@ -285,16 +284,11 @@ class Layer(Section):
             return np.broadcast_to(np.float32(0), blob.shape)
         return array
 
-    def blob(self, role: str, shape: Sequence[int], *, flipped: bool = False) -> str:
-        """The next weights of the layer as a constant."""
-        array = self.array(role, shape, flipped=flipped)
-        self.constants[role] = self.e.constant(array, f"{self.name}_{role}")
-        return self.constants[role]
-
-    def vectors(self, length: int, *roles: str) -> None:
-        """Weights of one number per channel."""
-        for role in roles:
-            self.blob(role, (length,))
+    def take(self, *blobs: Blob) -> None:
+        """The next weights of the layer become constants."""
+        for blob in blobs:
+            hint = f"{self.name}_{blob.role}"
+            self.constants[blob.role] = self.e.constant(self.array(blob), hint)
 
     def node(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
         """The operator whose output is the layer's."""

@@ -15,6 +15,8 @@ from engine.frontends.darknet.layer import Converter, Layer, activate, activatio
 from engine.frontends.emit import refuse
 
 _MAX_KERNEL = 1024
+_ROLES = ("biases", "scales", "means", "variances")
+"""Vectors of a layer that normalises, in the order of the file; others have the first one."""
 
 
 # ------------------------------------------------------------------- convolutional_layer.c
@@ -76,22 +78,25 @@ def _check_convolved(
     check_shape((1, *counted))
 
 
+def _vectors(length: int, *roles: str) -> list[Blob]:
+    """Weights of one number per channel."""
+    return [Blob(role, (length,)) for role in roles]
+
+
 def _constants(at: Layer, filters: int, normalise: bool, kernel: tuple[int, ...]) -> dict[str, str]:
     """The weights of a convolution (``load_convolutional_weights`` of parser.c).
 
     ``share_index`` names a layer whose weights it uses.
     """
-    roles = ("biases", "scales", "means", "variances") if normalise else ("biases",)
-    blobs = [Blob(role, (filters,)) for role in roles]
+    blobs = _vectors(filters, *(_ROLES if normalise else _ROLES[:1]))
     blobs.append(Blob("weights", kernel, at.flag("flipped")))
     if "share_index" not in at.options:
-        for blob in blobs:
-            at.blob(blob.role, blob.shape, flipped=blob.flipped)
+        at.take(*blobs)
         return at.constants
     index = at.refer(at.integer("share_index", 0), "share_index")
     owner = at.other(index).owner
     at.owner = index if owner is None else owner
-    if at.other(at.owner).blobs != blobs:
+    if [blob[:2] for blob in at.other(at.owner).blobs] != [blob[:2] for blob in blobs]:
         refuse(f"it shares the weights of layer {at.owner}, which have another form")
     return at.other(at.owner).constants
 
@@ -102,19 +107,18 @@ def _connected(at: Layer) -> str:
     if outputs < 1:
         refuse(f"its output is {outputs}")
     activation = activation_of(at, "logistic")
-    at.vectors(outputs, "biases")
-    weights = at.blob("weights", (outputs, inputs))
+    at.take(*_vectors(outputs, "biases"), Blob("weights", (outputs, inputs)))
+    terms = [at.flat(), at.constants["weights"]]
     if not at.flag("batch_normalize"):
-        terms = [at.flat(), weights, at.constants["biases"]]
-        return at.activated(activation, "Gemm", terms, transB=1)
-    at.vectors(outputs, "scales", "means", "variances")
-    x = at.e.node("Gemm", [at.flat(), weights], f"{at.name}_product", transB=1)
+        return at.activated(activation, "Gemm", [*terms, at.constants["biases"]], transB=1)
+    at.take(*_vectors(outputs, *_ROLES[1:]))
+    x = at.e.node("Gemm", terms, f"{at.name}_product", transB=1)
     return at.normalised(activation, x, at.constants)
 
 
 # ----------------------------------------------------------------------- batchnorm_layer.c
 def _batchnorm(at: Layer) -> str:
-    at.vectors(at.shape()[0], "biases", "scales", "means", "variances")
+    at.take(*_vectors(at.shape()[0], *_ROLES))
     return at.normalised("linear", at.raw(), at.constants)
 
 

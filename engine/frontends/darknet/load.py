@@ -146,7 +146,7 @@ def inspect(source: SourceModel) -> SourceSummary:
         except SourceModelError as error:
             findings.append(Finding.of_error("weights-misfit", weights.name, error))
     layers = tuple(_row(network, index) for index in range(len(network.names)))
-    count = sum(blob.count for layer in network.net.layers if layer for blob in layer.blobs)
+    count = sum(blob.floats for layer in network.net.layers if layer for blob in layer.blobs)
     ends = [index for index in network.ends() if network.net.layers[index] is not None]
     outputs = tuple(_output(network, index) for index in ends)
     return SourceSummary(

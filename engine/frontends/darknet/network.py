@@ -176,9 +176,9 @@ def _converted(section: Section, net: Net) -> Layer:
     if convert is None:
         why = REFUSED_LAYERS.get(kind)
         refuse(why or f"the type is unknown. {did_you_mean(kind, LAYERS)}".rstrip())
-    for key, reason in _REFUSED_FLAGS.items():
+    for key in filter(section.options.__contains__, _REFUSED_FLAGS):
         if section.flag(key):
-            refuse(reason)
+            refuse(_REFUSED_FLAGS[key])
     layer = Layer(**vars(section), net=net, index=index, name=layer_name(section, index))
     if kind in HEADS:
         layer.kind = "head"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.frontends.darknet.files import Blob
 from engine.frontends.darknet.layer import Converter, Layer, Shape, activation_of, check_shape
 from engine.frontends.emit import refuse
 
@@ -94,7 +95,7 @@ def _branch_weights(at: Layer, channels: int, branches: int) -> np.ndarray | Non
     if kind == "none":
         return None
     shape = (branches + 1, channels if kind == "per_channel" else 1, 1, 1)
-    return _factors(at.array("weights", shape), normalisation)
+    return _factors(at.array(Blob("weights", shape)), normalisation)
 
 
 def _factors(weights: np.ndarray, normalisation: str) -> np.ndarray:
@@ -217,7 +218,7 @@ def _implicit(at: Layer) -> str:
     if min(filters, atoms) < 1:
         refuse("its filters or atoms are below 1")
     check_shape((filters, atoms, 1))
-    array = at.array("weights", (1, filters, atoms, 1))
+    array = at.array(Blob("weights", (1, filters, atoms, 1)))
     every = np.broadcast_to(array, (at.batch, filters, atoms, 1))
     return at.node("Identity", [at.e.constant(every, f"{at.name}_weights")])
 
