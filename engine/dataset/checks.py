@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,24 +56,50 @@ class _Checker:
         if self.decode:
             load_file(path, plan, self.tally if is_array else scratch)
 
-    def findings(self, dataset: Dataset) -> list[Finding]:
-        findings = list(self.tally.findings(self.plans))
-        findings += _unset(self.plans, self.tally.pictures)
-        if self.turned:
-            findings.append(
-                Finding(
-                    "orientation-ignored",
-                    "info",
-                    "dataset",
-                    f"{self.turned} images say that they are turned (EXIF); they are read as "
-                    "stored.",
-                    cause="Cameras store the turn beside the pixels; it is not applied.",
-                    remedy="Save them upright if the network should see them so.",
+    def findings(self, dataset: Dataset) -> Iterator[Finding]:
+        """What was noticed, in files that are no error."""
+        yield from self.tally.findings(self.plans)
+        plans = [plan for plan in self.plans if plan.takes_images and self.tally.pictures]
+        for plan in plans:
+            # right for some models, forgotten for most
+            if plan.mean is None and plan.std is None and plan.dtype != "uint8":
+                yield Finding(
+                    "mean-std-unset",
+                    "warning",
+                    "mean_values",
+                    f"Input {plan.name} gets pixels as they are, 0..255.",
+                    cause="mean_values and std_values are unset.",
+                    remedy="Set them as the model was trained, unless it normalises by itself.",
                 )
+        if self.turned:
+            yield Finding(
+                "orientation-ignored",
+                "info",
+                "dataset",
+                f"{self.turned} images say that they are turned (EXIF); they are read as stored.",
+                cause="Cameras store the turn beside the pixels; it is not applied.",
+                remedy="Save them upright if the network should see them so.",
             )
-        findings += _repeated(dataset)
-        findings += _batches(self.plans, self.tally.pictures)
-        return findings
+        repeated = len(dataset.entries) - len(set(dataset.entries))
+        if repeated:
+            yield Finding(
+                "samples-repeated",
+                "info",
+                "dataset",
+                f"{repeated} of {len(dataset)} samples are listed more than once.",
+                remedy="Remove the repeats; they cost time and add nothing to minimum and maximum.",
+            )
+        for plan in plans:
+            if plan.shape[0] > 1:
+                yield Finding(
+                    "batch-repeated",
+                    "info",
+                    plan.name,
+                    f"Input {plan.name} takes {plan.shape[0]} images at once; each sample is "
+                    "repeated.",
+                    cause="The model has a fixed batch above 1.",
+                    remedy="Set input_size_list with a batch of 1, where the model allows it.",
+                )
 
 
 def check(
@@ -133,53 +159,3 @@ def check(
 
 def _problem(line: int, file: str, error: DatasetError) -> FileProblem:
     return FileProblem(line, file, error.what, error.cause, error.remedy)
-
-
-def _unset(plans: Sequence[InputPlan], pictures: int) -> list[Finding]:
-    """Pictures reach the network as 0..255: right for some models, forgotten for most."""
-    if not pictures:
-        return []
-    return [
-        Finding(
-            "mean-std-unset",
-            "warning",
-            "mean_values",
-            f"Input {plan.name} gets pixels as they are, 0..255.",
-            cause="mean_values and std_values are unset.",
-            remedy="Set them as the model was trained, unless it normalises by itself.",
-        )
-        for plan in plans
-        if plan.takes_images and plan.mean is None and plan.std is None and plan.dtype != "uint8"
-    ]
-
-
-def _repeated(dataset: Dataset) -> list[Finding]:
-    repeated = len(dataset.entries) - len(set(dataset.entries))
-    if not repeated:
-        return []
-    return [
-        Finding(
-            "samples-repeated",
-            "info",
-            "dataset",
-            f"{repeated} of {len(dataset)} samples are listed more than once.",
-            remedy="Remove the repeats; they cost time and add nothing to minimum and maximum.",
-        )
-    ]
-
-
-def _batches(plans: Sequence[InputPlan], pictures: int) -> list[Finding]:
-    if not pictures:
-        return []
-    return [
-        Finding(
-            "batch-repeated",
-            "info",
-            plan.name,
-            f"Input {plan.name} takes {plan.shape[0]} images at once; each sample is repeated.",
-            cause="The model has a fixed batch above 1.",
-            remedy="Set input_size_list with a batch of 1, where the model allows it.",
-        )
-        for plan in plans
-        if plan.takes_images and plan.shape[0] > 1
-    ]

@@ -153,47 +153,39 @@ class ReadingStats:
     ambiguous: int = 0
     normalised_twice: int = 0
 
-    def findings(self, plans: Sequence[InputPlan]) -> tuple[Finding, ...]:
+    def findings(self, plans: Sequence[InputPlan]) -> Iterator[Finding]:
         """The findings so far."""
-        findings: list[Finding] = []
         if self.resized:
-            findings.append(
-                Finding(
-                    "pictures-resized",
-                    "warning",
-                    "dataset",
-                    f"{self.resized} of {self.pictures} images were scaled to the input "
-                    f"({self.example}).",
-                    cause="They have another size than the input.",
-                    remedy="Nothing, if the deployed program scales the same way: resize_filter "
-                    f"{plans[0].resize_filter}, resize_fit {plans[0].resize_fit}.",
-                )
+            yield Finding(
+                "pictures-resized",
+                "warning",
+                "dataset",
+                f"{self.resized} of {self.pictures} images were scaled to the input "
+                f"({self.example}).",
+                cause="They have another size than the input.",
+                remedy="Nothing, if the deployed program scales the same way: resize_filter "
+                f"{plans[0].resize_filter}, resize_fit {plans[0].resize_fit}.",
             )
         if self.ambiguous:
             rule = "NHWC" if plans[0].generation == 1 else "the model's own layout"
-            findings.append(
-                Finding(
-                    "npy-layout-ambiguous",
-                    "warning",
-                    "dataset",
-                    f"{self.ambiguous} npy files fit both NCHW and NHWC; they were read as {rule}.",
-                    cause="Channels, height and width are equal.",
-                    remedy="Check that the files are written that way.",
-                )
+            yield Finding(
+                "npy-layout-ambiguous",
+                "warning",
+                "dataset",
+                f"{self.ambiguous} npy files fit both NCHW and NHWC; they were read as {rule}.",
+                cause="Channels, height and width are equal.",
+                remedy="Check that the files are written that way.",
             )
         if self.normalised_twice:
-            findings.append(
-                Finding(
-                    "npy-normalised-twice",
-                    "warning",
-                    "mean_values",
-                    f"{self.normalised_twice} npy files hold fractions of at most "
-                    f"{_NORMALISED:g}, and mean and std for pixels were applied to them.",
-                    cause="The files were probably normalised before they were saved.",
-                    remedy="Save the pixels, or unset mean_values and std_values.",
-                )
+            yield Finding(
+                "npy-normalised-twice",
+                "warning",
+                "mean_values",
+                f"{self.normalised_twice} npy files hold fractions of at most "
+                f"{_NORMALISED:g}, and mean and std for pixels were applied to them.",
+                cause="The files were probably normalised before they were saved.",
+                remedy="Save the pixels, or unset mean_values and std_values.",
             )
-        return tuple(findings)
 
 
 def load_file(path: Path, plan: InputPlan, tally: ReadingStats) -> np.ndarray:
@@ -338,7 +330,7 @@ class SampleStream(Iterator[dict[str, np.ndarray]]):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What was noticed in the samples read so far."""
-        return self._tally.findings(self._plans)
+        return tuple(self._tally.findings(self._plans))
 
 
 def samples(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,27 @@ def sanity_findings(
     """
     findings = [*_count(dataset), *_copies(dataset)]
     for index, plan in enumerate(plans):
-        images, arrays = looks.images[index], looks.arrays[index]
-        for check in IMAGE_CHECKS if images else ():
-            findings += check(plan, images, plans)
-        for check_array in ARRAY_CHECKS if arrays else ():
-            findings += check_array(plan, arrays, plans)
+        seen = _Seen(plan, plans, looks.images[index], looks.arrays[index])
+        for check in _IMAGE_CHECKS if seen.images else ():
+            findings += check(seen)
+        for check in _ARRAY_CHECKS if seen.arrays else ():
+            findings += check(seen)
     return tuple(_in_one_option(f) if one_option else f for f in findings)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was seen of one input: its preprocessing, that of all inputs, and figures of files."""
+
+    plan: InputPlan
+    plans: Sequence[InputPlan]
+    images: Sequence[ImageStats]
+    arrays: Sequence[ArrayStats]
+
+    @property
+    def name(self) -> str:
+        """The input's name, for a finding."""
+        return sanitize(self.plan.name, 60)
 
 
 def _in_one_option(finding: Finding) -> Finding:
@@ -87,8 +102,8 @@ def _copies(dataset: Dataset) -> Iterator[Finding]:
             "files-equal",
             "warning",
             "dataset",
-            f"{len(pairs)} files hold what another one holds, such as {name_of(copy)} and "
-            f"{name_of(first)}.",
+            f"{len(pairs)} files hold what another one holds, such as {_name_of(copy)} and "
+            f"{_name_of(first)}.",
             cause="They were copied under other names.",
             remedy="Remove the copies: they cost time and weigh what they show twice.",
         )
@@ -112,18 +127,17 @@ _COLOURED = 8
 """Colour pictures that a hint about their channel order needs."""
 
 
-def _normalised(
-    plan: InputPlan, images: Sequence[ImageStats], plans: Sequence[InputPlan]
-) -> Iterator[Finding]:
+def _normalised(seen: _Seen) -> Iterator[Finding]:
     """Values as the network gets them, against what training would give."""
+    plan = seen.plan
     if plan.quant is not None or plan.dtype == "uint8":
         return
-    if are_fractions(plan):
-        yield fractions_finding(plan, plans)
+    if _are_fractions(plan):
+        yield _fractions_finding(seen)
         return
     if plan.mean is None and plan.std is None:
         return  # pixels as they are: told on its own
-    shown = [p for p in images if p.spread >= _FLAT]
+    shown = [p for p in seen.images if p.spread >= _FLAT]
     if not shown:
         return
     mean, spread = _values(plan, shown)
@@ -133,7 +147,7 @@ def _normalised(
             "std-unset",
             "info",
             "std_values",
-            f"Input {sanitize(plan.name, 60)} gets values of about {mean:.0f} ± {spread:.0f}: a "
+            f"Input {seen.name} gets values of about {mean:.0f} ± {spread:.0f}: a "
             "mean is subtracted, nothing is divided.",
             cause="Older Caffe nets are trained so; others divide too.",
             remedy="Set std_values if the model was trained with it.",
@@ -143,7 +157,7 @@ def _normalised(
             "range-unusual",
             "warning",
             "mean_values",
-            f"Input {sanitize(plan.name, 60)} gets values of about {mean:.3g} ± {spread:.3g}; "
+            f"Input {seen.name} gets values of about {mean:.3g} ± {spread:.3g}; "
             "trained nets usually see about 0 ± 1, or 0 to 1.",
             cause="mean_values or std_values are on another scale than pixels of 0..255, or the "
             "model normalises by itself and they are applied twice.",
@@ -163,36 +177,34 @@ def _values(plan: InputPlan, images: Sequence[ImageStats]) -> tuple[float, float
     return float(centres.mean()), float(np.hypot(centres.std(), inner))
 
 
-def _gray(
-    plan: InputPlan, images: Sequence[ImageStats], _: Sequence[InputPlan]
-) -> Iterator[Finding]:
+def _gray(seen: _Seen) -> Iterator[Finding]:
+    images, channels = seen.images, seen.plan.channels
     grey = [p for p in images if p.gray and p.spread >= _FLAT]
-    if plan.channels == 3 and grey:
+    if channels == 3 and grey:
         most = len(grey) * 2 > len(images)
         yield Finding(
             "pictures-grey",
             "warning" if most else "info",
             "dataset",
-            f"{part_of(len(grey), images, 'images')} are grey, such as "
-            f"{name_of(grey[0].path)}; input {sanitize(plan.name, 60)} takes colour.",
+            f"{_part_of(len(grey), images, 'images')} are grey, such as "
+            f"{_name_of(grey[0].path)}; input {seen.name} takes colour.",
             cause="Grey images never show what the net makes of colours: ranges may be narrow.",
             remedy="Give colour images, unless the deployed program sees grey ones too.",
         )
-    elif plan.channels == 1 and len(grey) < len(images):
+    elif channels == 1 and len(grey) < len(images):
         yield Finding(
             "colour-made-grey",
             "info",
             "dataset",
-            f"{part_of(len(images) - len(grey), images, 'images')} have colours; input "
-            f"{sanitize(plan.name, 60)} takes one channel and gets their brightness (ITU-R 601).",
+            f"{_part_of(len(images) - len(grey), images, 'images')} have colours; input "
+            f"{seen.name} takes one channel and gets their brightness (ITU-R 601).",
             remedy="Make the deployed program convert them the same way.",
         )
 
 
-def _order(
-    plan: InputPlan, images: Sequence[ImageStats], _: Sequence[InputPlan]
-) -> Iterator[Finding]:
+def _order(seen: _Seen) -> Iterator[Finding]:
     """Channel order: of the means against that of the pictures, and of what the pictures show."""
+    plan = seen.plan
     if plan.channels != 3:
         return
     swapped = plan.channel_order == (2, 1, 0)
@@ -204,13 +216,13 @@ def _order(
                 "mean-order-differs",
                 "warning",
                 "quant_img_RGB2BGR",
-                f"mean_values of input {sanitize(plan.name, 60)} are ImageNet's in the order "
+                f"mean_values of input {seen.name} are ImageNet's in the order "
                 f"{mean_order}, and images reach it as {read}.",
                 cause="The order is turned first, then the mean is subtracted.",
                 remedy=f"Set quant_img_RGB2BGR to {'no' if swapped else 'yes'}, or turn the means.",
                 changes={"quant_img_RGB2BGR": not swapped},
             )
-    hints = _turned_hints(images)
+    hints = _turned_hints(seen.images)
     if hints:
         yield Finding(
             "pictures-look-turned",
@@ -243,25 +255,22 @@ def _turned_hints(images: Sequence[ImageStats]) -> str:
     )
 
 
-def _flat(
-    _plan: InputPlan, images: Sequence[ImageStats], _: Sequence[InputPlan]
-) -> Iterator[Finding]:
-    flat = [p for p in images if p.spread < _FLAT]
+def _flat(seen: _Seen) -> Iterator[Finding]:
+    flat = [p for p in seen.images if p.spread < _FLAT]
     if flat:
         yield Finding(
             "pictures-constant",
             "warning",
             "dataset",
-            f"{part_of(len(flat), images, 'images')} show one colour only, such as "
-            f"{name_of(flat[0].path)}.",
+            f"{_part_of(len(flat), seen.images, 'images')} show one colour only, such as "
+            f"{_name_of(flat[0].path)}.",
             cause="They are black frames, covers, or were damaged on the way.",
             remedy="Remove them: they contribute nothing to calibration ranges.",
         )
 
 
-def _proportions(
-    plan: InputPlan, images: Sequence[ImageStats], _: Sequence[InputPlan]
-) -> Iterator[Finding]:
+def _proportions(seen: _Seen) -> Iterator[Finding]:
+    plan, images = seen.plan, seen.images
     if plan.resize_fit == "stretch":
         ratios = [
             max(ratio, 1 / ratio)
@@ -274,7 +283,7 @@ def _proportions(
                 "pictures-stretched",
                 "warning" if len(stretched) * 2 > len(images) else "info",
                 "resize_fit",
-                f"{part_of(len(stretched), images, 'images')} are stretched, by up to "
+                f"{_part_of(len(stretched), images, 'images')} are stretched, by up to "
                 f"{max(stretched):.1f}: their proportions are not those of {plan.width}x"
                 f"{plan.height}.",
                 cause="Images are scaled to the input's width and height.",
@@ -288,93 +297,86 @@ def _proportions(
             "pictures-small",
             "info",
             "dataset",
-            f"{part_of(len(small), images, 'images')} are less than half as large as the "
-            f"input, such as {name_of(small[0].path)} ({width}x{height}).",
+            f"{_part_of(len(small), images, 'images')} are less than half as large as the "
+            f"input, such as {_name_of(small[0].path)} ({width}x{height}).",
             cause="They are thumbnails, or of another dataset; enlarged they have no fine detail.",
             remedy="Give images of about the size that the deployed program sees.",
         )
 
 
-ImageCheck = Callable[[InputPlan, Sequence[ImageStats], Sequence[InputPlan]], Iterator[Finding]]
-IMAGE_CHECKS: tuple[ImageCheck, ...] = (_normalised, _gray, _order, _flat, _proportions)
+_IMAGE_CHECKS = (_normalised, _gray, _order, _flat, _proportions)
 
 
 # Sanity checks of the npy files of a calibration dataset.
 
 
-def _finite(
-    plan: InputPlan, arrays: Sequence[ArrayStats], _: Sequence[InputPlan]
-) -> Iterator[Finding]:
-    bad = [] if plan.mask else [a for a in arrays if a.bad]
+def _finite(seen: _Seen) -> Iterator[Finding]:
+    bad = [] if seen.plan.mask else [a for a in seen.arrays if a.bad]
     if bad:
         yield Finding(
             "npy-not-finite",
             "error",
             "dataset",
-            f"{part_of(len(bad), arrays, 'npy files')} hold NaN or infinity, such as "
-            f"{name_of(bad[0].path)} ({bad[0].bad} values).",
+            f"{_part_of(len(bad), seen.arrays, 'npy files')} hold NaN or infinity, such as "
+            f"{_name_of(bad[0].path)} ({bad[0].bad} values).",
             cause="Whatever wrote them divided by zero or overflowed.",
             remedy="Write finite numbers; a build stops at such a file.",
         )
 
 
-def _constant(
-    plan: InputPlan, arrays: Sequence[ArrayStats], _: Sequence[InputPlan]
-) -> Iterator[Finding]:
-    flat = [a for a in arrays if a.low == a.high and math.prod(plan.shape) > 1]
+def _constant(seen: _Seen) -> Iterator[Finding]:
+    flat = [a for a in seen.arrays if a.low == a.high and math.prod(seen.plan.shape) > 1]
     if flat:
         yield Finding(
             "npy-constant",
             "warning",
             "dataset",
-            f"{part_of(len(flat), arrays, 'npy files')} hold one value only, such as "
-            f"{name_of(flat[0].path)} ({flat[0].low:g}).",
+            f"{_part_of(len(flat), seen.arrays, 'npy files')} hold one value only, such as "
+            f"{_name_of(flat[0].path)} ({flat[0].low:g}).",
             cause="The arrays are constant: placeholders, or damaged files.",
             remedy="Give samples of real data: a constant shows no range.",
         )
 
 
-def _array_range(
-    plan: InputPlan, arrays: Sequence[ArrayStats], plans: Sequence[InputPlan]
-) -> Iterator[Finding]:
+def _array_range(seen: _Seen) -> Iterator[Finding]:
     """Arrays that look like pixels, under options for fractions, and without any."""
-    low, high = min(a.low for a in arrays), max(a.high for a in arrays)
+    plan = seen.plan
+    low, high = min(a.low for a in seen.arrays), max(a.high for a in seen.arrays)
     if plan.quant is not None or not plan.dtype.startswith("float") or not plan.takes_images:
         return
     if low < 0 or high <= 2.0 or high > 255:
         return
-    if are_fractions(plan):
-        yield fractions_finding(plan, plans)
+    if _are_fractions(plan):
+        yield _fractions_finding(seen)
     elif plan.mean is None and plan.std is None:
         yield Finding(
             "npy-pixels",
             "warning",
             "mean_values",
             f"The npy files hold {low:g} to {high:g}, which look like pixels, and input "
-            f"{sanitize(plan.name, 60)} gets them as they are.",
+            f"{seen.name} gets them as they are.",
             cause="mean_values and std_values are unset; they apply to npy too.",
             remedy="Set them as the model was trained, unless it normalises by itself.",
         )
 
 
-ArrayCheck = Callable[[InputPlan, Sequence[ArrayStats], Sequence[InputPlan]], Iterator[Finding]]
-ARRAY_CHECKS: tuple[ArrayCheck, ...] = (_finite, _constant, _array_range)
+_ARRAY_CHECKS = (_finite, _constant, _array_range)
 
 
 # Texts that the checks of images and of arrays share.
 
 
-def name_of(path: Path) -> str:
+def _name_of(path: Path) -> str:
     """The name of a sample's file, for a finding."""
     return sanitize(path.name, 60)
 
 
-def part_of(count: int, looks: Sequence[Any], what: str) -> str:
+def _part_of(count: int, looks: Sequence[Any], what: str) -> str:
     """How many of the files that were looked at; ``what`` they are, in the plural."""
     return f"{count} of {len(looks)} {what} that were checked"
 
 
-def are_fractions(plan: InputPlan) -> bool:
+def _are_fractions(plan: InputPlan) -> bool:
     """Whether mean and std are written for pixels of 0..1."""
     return (
         plan.std is not None
@@ -383,34 +385,26 @@ def are_fractions(plan: InputPlan) -> bool:
     )
 
 
-def fractions_finding(plan: InputPlan, plans: Sequence[InputPlan]) -> Finding:
-    """Mean and std of an input are of pixels of 0..1; the change brings all inputs' to 0..255.
-
-    Args:
-        plan: the input's, of which :func:`are_fractions` holds.
-        plans: of all inputs, in their order.
-    """
+def _fractions_finding(seen: _Seen) -> Finding:
+    """Mean and std of an input are of pixels of 0..1; the change brings all inputs' to 0..255."""
+    plan, plans = seen.plan, seen.plans
     std = max(plan.std or (1.0,))
     return Finding(
         "mean-std-of-fractions",
         "warning",
         "std_values",
-        f"mean_values and std_values of input {sanitize(plan.name, 60)} are at most 1, and pixels "
+        f"mean_values and std_values of input {seen.name} are at most 1, and pixels "
         f"are 0..255: values reach {255 / std:.0f}.",
         cause="Training code divides pixels by 255 first; the options take pixels as they are.",
         remedy="Multiply both by 255.",
         changes={
-            "mean_values": _scaled([p.mean for p in plans], [are_fractions(p) for p in plans], 0.0),
-            "std_values": _scaled([p.std for p in plans], [are_fractions(p) for p in plans], 1.0),
+            "mean_values": [_in_pixels(p, p.mean, 0.0) for p in plans],
+            "std_values": [_in_pixels(p, p.std, 1.0) for p in plans],
         },
     )
 
 
-def _scaled(
-    rows: Sequence[tuple[float, ...] | None], which: Sequence[bool], neutral: float
-) -> list[list[float]]:
-    """Rows per input in units of pixels; those of other inputs as they are."""
-    return [
-        [round(n * (255.0 if scale else 1.0), 4) for n in (row or (neutral,))]
-        for row, scale in zip(rows, which, strict=True)
-    ]
+def _in_pixels(plan: InputPlan, row: tuple[float, ...] | None, neutral: float) -> list[float]:
+    """Mean or std of an input in units of pixels; of one that is not in fractions as it is."""
+    factor = 255.0 if _are_fractions(plan) else 1.0
+    return [round(number * factor, 4) for number in row or (neutral,)]
