@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.api.input_adapter import to_data_type
-from engine.api.signatures import Parameters
+from engine.api.signatures import RUNTIME, Parameters
 from engine.base.errors import UsageError
 from engine.base.text import sanitize
 from engine.devices.address import Address
@@ -39,13 +39,8 @@ from engine.wire.devices import BoardMemory, FigureLabel
 
 _WARMUP = 5
 _LOOPS = 10
-_NO_EFFECT: Parameters = {
-    "arithmetic": "integer",
-    "fallback_prior_device": "cpu",
-    "target_sub_class": None,
-    "rknn2precompile": False,
-}
-"""Arguments of ``init_runtime`` that the C API has no place for -> their default."""
+_NO_EFFECT = ("arithmetic", "fallback_prior_device", "target_sub_class", "rknn2precompile")
+"""Arguments of ``init_runtime`` that the C API has no place for."""
 
 
 class BoardModel:
@@ -87,8 +82,8 @@ class BoardModel:
             UsageError, DeviceError, ContainerError: it cannot run there.
         """
         mask = _core_mask(given)
-        for name, default in _NO_EFFECT.items():
-            if given.get(name, default) != default:
+        for name in _NO_EFFECT:
+            if given.get(name, RUNTIME[name]) != RUNTIME[name]:
                 log.warning("init_runtime: %s has no effect on a board.", name)
         board, identity = open_board(str(given["target"]), given["device_id"])
         try:
@@ -112,10 +107,8 @@ class BoardModel:
         """Of every figure: ``measured``, or ``emulated`` where the board is."""
         return "emulated" if self._identity.emulated else "measured"
 
-    def run(
-        self, inputs: Any, *, data_format: Any, data_type: Any, pass_through: Any
-    ) -> list[np.ndarray]:
-        """The outputs, float32 in the model's order; those of four axes are NCHW.
+    def run(self, given: Parameters) -> list[np.ndarray]:
+        """The outputs of ``inference``, float32 in the model's order; those of four axes are NCHW.
 
         With ``async_mode`` those of the call before; the first call gives its own.
 
@@ -123,37 +116,29 @@ class BoardModel:
             UsageError: the inputs do not fit the model.
             DeviceError: the board or its runtime fails.
         """
-        prepared = self._inputs(inputs, data_format, data_type, pass_through)
+        prepared = given_inputs(given, self._opened.inputs)
         outputs = [output.channels_first for output in self._runtime.run(prepared).outputs]
         if not self._given["async_mode"]:
             return outputs
         before, self._previous = self._previous, outputs
         return outputs if before is None else before
 
-    def perf(
-        self,
-        inputs: Any,
-        *,
-        data_format: Any = None,
-        data_type: Any = None,
-        loops: int | None = None,
-        fix_clocks: bool,
-        log: Logger,
-    ) -> MeasuredPerf:
+    def perf(self, given: Parameters, log: Logger) -> MeasuredPerf:
         """Time the model, with the clocks fixed meanwhile where that is asked for.
 
         Args:
-            inputs: one array for each input; None for zeros.
-            data_format, data_type: of the inputs, as for ``inference``.
-            loops: inferences that are timed; None for ten, after five that are not.
-            fix_clocks: set the clocks that the vendor's script sets, and restore them afterwards.
+            given: the arguments of ``eval_perf``: without ``inputs`` they are zeros; ``loop_cnt``
+                inferences are timed, ten for None, after five that are not; with ``fix_freq`` the
+                clocks that the vendor's script sets are set, and restored afterwards.
             log: takes which clocks could not be set.
         """
+        loops, fix_clocks = given["loop_cnt"], bool(given["fix_freq"])
         count = _LOOPS if loops is None else _whole(loops, "loop_cnt")
+        wanted = self._opened.inputs
         prepared = (
-            [zero_input(attributes) for attributes in self._opened.inputs]
-            if inputs is None
-            else self._inputs(inputs, data_format, data_type, None)
+            [zero_input(attributes) for attributes in wanted]
+            if given["inputs"] is None
+            else given_inputs(given, wanted)
         )
         try:
             if fix_clocks:
@@ -177,15 +162,9 @@ class BoardModel:
         """What the model takes; in generation 1 the vendor's toolkit is asked, where it is known.
 
         Raises:
-            UsageError: ``init_runtime`` was called without ``eval_mem``.
             RuntimeLibraryError: the runtime has no such query, and there is no toolkit to ask.
             ToolkitError, DeviceError: the toolkit cannot be used, or fails.
         """
-        if not self._given["eval_mem"]:
-            raise UsageError(
-                "The memory is not evaluated in this session.",
-                remedy="Call init_runtime with eval_mem=True.",
-            )
         if self._opened.generation == 1:
             return self._memory_by_toolkit()
         memory_kinds = self._runtime.memory()
@@ -223,11 +202,6 @@ class BoardModel:
         finally:
             self._board.close()
 
-    def _inputs(
-        self, inputs: Any, data_format: Any, data_type: Any, pass_through: Any
-    ) -> list[BoardInput]:
-        return given_inputs(inputs, self._opened.inputs, data_format, data_type, pass_through)
-
     def _memory_by_toolkit(self) -> AllocatedMemory:
         """As the vendor's toolkit asks rknn_server, which the C API of generation 1 cannot."""
         if self._board.kind != "adb" or not toolkit_known():
@@ -237,28 +211,23 @@ class BoardModel:
         return memory_by_toolkit(self._opened.file.path, address, chip)
 
 
-def given_inputs(
-    inputs: Any,
-    wanted: Sequence[TensorAttributes],
-    data_format: Any,
-    data_type: Any,
-    pass_through: Any,
-) -> list[BoardInput]:
-    """The inputs of ``inference``, one array for each of a model's.
+def given_inputs(given: Parameters, wanted: Sequence[TensorAttributes]) -> list[BoardInput]:
+    """The inputs of ``inference`` or ``eval_perf``, one array for each of a model's.
 
     Raises:
         UsageError: they are too many or too few, or none.
     """
+    inputs = given["inputs"]
     arrays = [inputs] if isinstance(inputs, np.ndarray) else inputs
     if not isinstance(arrays, Sequence) or len(arrays) != len(wanted):
         raise UsageError(
             f"The model has {len(wanted)} inputs.",
             remedy="Give a list of numpy arrays, one per input, in the model's order.",
         )
-    formats = _each(data_format, len(wanted), "data_format")
-    through = _each(pass_through, len(wanted), "inputs_pass_through")
+    formats = _each(given["data_format"], len(wanted), "data_format")
+    through = _each(given.get("inputs_pass_through"), len(wanted), "inputs_pass_through")
     return [
-        _board_input(index, array, attributes, formats[index], data_type, through[index])
+        _board_input(index, array, attributes, formats[index], given["data_type"], through[index])
         for index, (array, attributes) in enumerate(zip(arrays, wanted, strict=True))
     ]
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import UsageError
 from engine.base.text import aligned, human_bytes, sanitize
+from engine.wire.board import AllocatedMemory
 from engine.wire.cost import ChipEstimate, LayerCost, WhatIf
+from engine.wire.devices import BoardMemory
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -169,57 +171,36 @@ class EstimatedPerf:
         return f"{min(100.0, 100 * 2 * row.macs / (peak * 1e6 * row.time_ms)):.2f}"
 
 
-@dataclass(frozen=True)
-class EstimatedMemory:
-    """The answer of ``eval_memory``; what the runtime itself takes is not estimated and 0."""
+def memory_estimate(
+    generation: int, estimate: ChipEstimate, model_bytes: int
+) -> tuple[BoardMemory | AllocatedMemory, str]:
+    """The bytes of ``eval_memory``, and the text that ``is_print`` prints.
 
-    generation: int
-    estimate: ChipEstimate
-
-    @property
-    def weight(self) -> int:
-        """Bytes of the constants."""
-        return 0 if self.estimate.memory is None else self.estimate.memory.weight
-
-    @property
-    def internal(self) -> int:
-        """Bytes of the tensors between layers."""
-        return 0 if self.estimate.memory is None else self.estimate.memory.internal
-
-    def value(self) -> dict[str, Any]:
-        """What the method returns."""
-        total = self.weight + self.internal
-        if self.generation == 2:
-            return {
-                "weight_memory": self.weight,
-                "internal_memory": self.internal,
-                "other_memory": 0,
-                "total_memory": total,
-            }
-        npu = {"maximum_allocation": total, "total_allocation": total}
-        system = {"maximum_allocation": 0, "total_allocation": 0}
-        return {"system_memory": system, "npu_memory": npu, "total_memory": dict(npu)}
-
-    def printed(self, model_bytes: int) -> str:
-        """The text that ``is_print`` prints; ``model_bytes``: of the container of ours."""
-        total = self.weight + self.internal
-        if self.generation == 2:
-            figures = (
-                ("Weight Memory", self.weight),
-                ("Internal Tensor Memory", self.internal),
-                ("Total Memory", total),
-            )
-            body = ["NPU model memory detail(bytes):"]
-            body += [f"    {name}: {human_bytes(size)}" for name, size in figures]
-        else:
-            body = [
-                "NPU memory:",
-                f"    maximum allocation : {human_bytes(total)}",
-                f"    total allocation   : {human_bytes(total)}",
-            ]
-        title = f"Memory Profile Info Dump (estimated for {self.estimate.chip})".center(54).rstrip()
-        tail = [
-            "INFO: What the runtime and the system take is not estimated.",
-            f"INFO: the container of this build has {human_bytes(model_bytes)}.",
+    What the runtime itself takes is not estimated and 0. ``model_bytes``: of the container of ours.
+    """
+    memory = estimate.memory
+    weight, internal = (0, 0) if memory is None else (memory.weight, memory.internal)
+    total = weight + internal
+    if generation == 2:
+        figures = (
+            ("Weight Memory", weight),
+            ("Internal Tensor Memory", internal),
+            ("Total Memory", total),
+        )
+        body = ["NPU model memory detail(bytes):"]
+        body += [f"    {name}: {human_bytes(size)}" for name, size in figures]
+    else:
+        body = [
+            "NPU memory:",
+            f"    maximum allocation : {human_bytes(total)}",
+            f"    total allocation   : {human_bytes(total)}",
         ]
-        return "\n".join([_MEMORY_RULE, title, _MEMORY_RULE, *body, "", *tail, _MEMORY_RULE])
+    title = f"Memory Profile Info Dump (estimated for {estimate.chip})".center(54).rstrip()
+    tail = [
+        "INFO: What the runtime and the system take is not estimated.",
+        f"INFO: the container of this build has {human_bytes(model_bytes)}.",
+    ]
+    text = "\n".join([_MEMORY_RULE, title, _MEMORY_RULE, *body, "", *tail, _MEMORY_RULE])
+    if generation == 2:
+        return BoardMemory(weight, internal, 0, total), text
+    return AllocatedMemory(0, 0, total, total), text

@@ -40,7 +40,7 @@ def adapt_inputs(
     Raises:
         UsageError, DatasetError: something does not fit; names the input.
     """
-    arrays = _listed(inputs, len(plans), "inputs")
+    arrays = _listed(inputs, len(plans))
     formats = _formats(data_format, len(plans))
     through = [False] * len(plans) if pass_through is None else [bool(p) for p in pass_through]
     if len(through) != len(plans):
@@ -72,14 +72,14 @@ def adapt_inputs(
     return feeds, warnings
 
 
-def _listed(inputs: Any, count: int, what: str) -> list[Any]:
+def _listed(inputs: Any, count: int) -> list[Any]:
     if isinstance(inputs, np.ndarray):
         inputs = [inputs]
     if not isinstance(inputs, Sequence) or isinstance(inputs, str):
-        raise UsageError(f"{what} is not a list.", remedy="Give a list of numpy arrays.")
+        raise UsageError("inputs is not a list.", remedy="Give a list of numpy arrays.")
     if len(inputs) != count:
         raise UsageError(
-            f"{what} has {len(inputs)} arrays, the model has {count} inputs.",
+            f"inputs has {len(inputs)} arrays, the model has {count} inputs.",
             remedy="Give one array per input, in the model's order.",
         )
     # one number, as numpy gives it for an input of rank 0, is an array too

@@ -13,7 +13,32 @@ import numpy as np
 
 from engine.api.log import returns_status
 from engine.api.rknn import RKNN
-from engine.api.runtime import own_chip
+from engine.base.errors import DeviceError
+
+
+def _own_chip() -> str:
+    """The chip of the machine that this runs on.
+
+    Raises:
+        DeviceError: it is no board with an NPU that is known.
+    """
+    from engine.devices.address import Address
+    from engine.devices.probe.identify import identify
+    from engine.devices.transports import reach
+
+    board = reach(Address("local"))
+    try:
+        identity = identify(board)
+    finally:
+        board.close()
+    if not identity.chip:
+        raise DeviceError(
+            "This machine is no board with an NPU that is known.",
+            cause="Without a target a model runs on the machine itself.",
+            remedy="Run the script on the board, or name one in reach: init_runtime("
+            "target='rk3588', device_id=...).",
+        )
+    return identity.chip
 
 
 class RKNNLite:
@@ -62,7 +87,7 @@ class RKNNLite:
             **keywords: further ones of ``RKNN.init_runtime``.
         """
         if target is None:
-            target, device_id = own_chip(), "local"
+            target, device_id = _own_chip(), "local"
         return self._rknn.init_runtime(
             target=target,
             device_id=device_id,

@@ -245,9 +245,7 @@ class RKNN:
         self._script.require_source()
         changes = build_changes(self.generation, arguments)
         pre_compile = self._deployment.require(arguments, self.generation)
-        self._build = self._container = None
-        self._deployment.forget_model()
-        self._session.close()
+        self._forget_build()
         pipeline = self._pipeline(changes)
         result = build(pipeline)
         if pre_compile:
@@ -282,9 +280,7 @@ class RKNN:
 
         arguments = bind("hybrid_quantization_step2", self.generation, args, keywords)
         pre_compile = self._deployment.require(arguments, self.generation)
-        self._build = self._container = None
-        self._deployment.forget_model()
-        self._session.close()
+        self._forget_build()
         if pre_compile:
             self._deployment.step2(args, keywords)
             return 0

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.api.signatures import Parameters
+from engine.api.signatures import RUNTIME, Parameters
 from engine.base.errors import UsageError
+from engine.base.text import sanitize
+from engine.wire.names import ARITHMETICS
 
 if TYPE_CHECKING:
     from engine.api.board_model import BoardModel
@@ -45,10 +47,21 @@ class Session:
         Raises:
             EngineError: there is no such board, or it cannot run this model.
         """
-        from engine.api.runtime import start_board
+        from engine.api.board_model import BoardModel
+        from engine.api.toolkit_model import ToolkitModel
+        from engine.base.leftovers import owned_file
+        from engine.devices.toolkit.board import toolkit_address
 
         self._given = given
-        self._board = start_board(model, given, generation, self._log)
+        device = given["device_id"]
+        address = toolkit_address(None if device is None else str(device), generation)
+        if not isinstance(model, Path):
+            with owned_file("board", "model.rknn", model) as path:
+                self._board = BoardModel.start(path, given, generation, self._log)
+        elif address is not None:
+            self._board = ToolkitModel(model, address, given, generation, self._log)
+        else:
+            self._board = BoardModel.start(model, given, generation, self._log)
 
     def start_simulator(
         self,
@@ -61,12 +74,35 @@ class Session:
         """Simulate a build, or a container.
 
         Raises:
+            UsageError: there is no such ``arithmetic``.
             EngineError: neither is there, or the file is no container of ours.
         """
-        from engine.api.runtime import start_simulator
+        from engine.api.simulated_model import SimulatedModel
 
         self._given, self._build = given, build
-        self._simulated = start_simulator(build, loaded, given, generation, operators, self._log)
+        for name, default in RUNTIME.items():
+            if name in ("target", "arithmetic") or given.get(name, default) == default:
+                continue
+            if name == "perf_debug" and generation == 1 and build is not None:
+                how = "with perf_debug eval_perf shows uids (estimated)"
+            elif name == "core_mask" and build is not None:
+                how = "core_mask counts in estimates; no result changes"
+            else:
+                how = f"{name} has no effect in the simulator"
+            self._log.warning("init_runtime: %s.", how)
+        arithmetic = given["arithmetic"]
+        if arithmetic not in ARITHMETICS:
+            raise UsageError(
+                f"The simulator has no arithmetic {sanitize(str(arithmetic), 40)!r}.",
+                remedy=f"It has {' and '.join(ARITHMETICS)}.",
+            )
+        if build is not None:
+            model = SimulatedModel.of_build(build)
+        elif loaded is not None:
+            model = SimulatedModel.of_container(loaded, generation, operators)
+        else:
+            raise UsageError("There is nothing to run.", remedy="Call build or load_rknn first.")
+        self._simulated = model.in_form(arithmetic)
 
     @property
     def on_board(self) -> bool:
@@ -96,16 +132,16 @@ class Session:
             UsageError: nothing is ready, or the inputs do not fit the model.
             DeviceError: the board or its runtime fails.
         """
-        how = {
-            "data_format": given["data_format"],
-            "data_type": given["data_type"],
-            "pass_through": given["inputs_pass_through"],
-        }
         if self._board is not None:
-            return self._board.run(given["inputs"], **how)
+            return self._board.run(given)
         if self._simulated is None:
             raise UsageError("The runtime is not ready.", remedy="Call init_runtime first.")
-        outputs, warnings = self._simulated.run(given["inputs"], **how)
+        outputs, warnings = self._simulated.run(
+            given["inputs"],
+            data_format=given["data_format"],
+            data_type=given["data_type"],
+            pass_through=given["inputs_pass_through"],
+        )
         for warning in warnings:
             self._log.warning("%s", warning)
         return list(outputs.values())
@@ -128,14 +164,7 @@ class Session:
             estimated = EstimatedPerf(generation, estimate, uids)
             self._print(estimated.printed(), given)
             return estimated.value()
-        measured = self._board.perf(
-            given["inputs"],
-            data_format=given["data_format"],
-            data_type=given["data_type"],
-            loops=given["loop_cnt"],
-            fix_clocks=bool(given["fix_freq"]),
-            log=self._log,
-        )
+        measured = self._board.perf(given, self._log)
         self._print(measured.printed(), given)
         return measured.value()
 
@@ -147,16 +176,22 @@ class Session:
             container_bytes: of the build.
 
         Raises:
+            UsageError: ``init_runtime`` was called without ``eval_mem``.
             EngineError: the board fails, or there is no build to estimate.
         """
-        if self._board is None:
-            from engine.api.estimated import EstimatedMemory
-
-            estimated = EstimatedMemory(generation, self._estimate())
-            self._print(estimated.printed(container_bytes), given)
-            return estimated.value()
         from engine.devices.measure.measured import memory_text, memory_value
 
+        if self._board is None:
+            from engine.api.estimated import memory_estimate
+
+            estimated, text = memory_estimate(generation, self._estimate(), container_bytes)
+            self._print(text, given)
+            return memory_value(estimated)
+        if not self._given["eval_mem"]:
+            raise UsageError(
+                "The memory is not evaluated in this session.",
+                remedy="Call init_runtime with eval_mem=True.",
+            )
         measured = self._board.memory()
         self._print(memory_text(measured, self._board.model_bytes, self._board.label), given)
         return memory_value(measured)

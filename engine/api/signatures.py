@@ -107,14 +107,18 @@ _CONFIG_2_V110 = (
     "custom_string",
 )
 _OURS: Parameters = {"bias_correction": True, "quantized_layers": None, "quantized_ranges": None}
-_RUNTIME: Parameters = {
+_ANY_RUNTIME: Parameters = {
     "target": None,
     "device_id": None,
     "perf_debug": False,
     "eval_mem": False,
     "async_mode": False,
 }
-_SIMULATOR: Parameters = {"arithmetic": "integer"}  # ours
+_MORE_RUNTIME: Parameters = {
+    "target_sub_class": None,
+    "rknn2precompile": False,
+    "arithmetic": "integer",  # ours
+}
 
 _ONNX: Parameters = {
     "inputs": None,
@@ -196,8 +200,8 @@ POSITIONAL: dict[tuple[str, int], Parameters] = {
     },
     ("load_rknn", 1): {"path": NEEDED, "load_model_in_npu": False},
     ("load_rknn", 2): {"path": NEEDED, "load_model_in_npu": False},
-    ("init_runtime", 1): _RUNTIME,
-    ("init_runtime", 2): {**_RUNTIME, "core_mask": 0, "fallback_prior_device": "cpu"},
+    ("init_runtime", 1): _ANY_RUNTIME,
+    ("init_runtime", 2): {**_ANY_RUNTIME, "core_mask": 0, "fallback_prior_device": "cpu"},
     ("inference", 1): {
         "inputs": NEEDED,
         "data_type": "uint8",
@@ -261,8 +265,8 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("hybrid_quantization_step2", 2): {"dataset": None, "pre_compile": False},
     ("load_rknn", 1): {"key_file": None},  # ours
     ("load_rknn", 2): {"key_file": None},
-    ("init_runtime", 1): {"target_sub_class": None, "rknn2precompile": False, **_SIMULATOR},
-    ("init_runtime", 2): {"target_sub_class": None, "rknn2precompile": False, **_SIMULATOR},
+    ("init_runtime", 1): _MORE_RUNTIME,
+    ("init_runtime", 2): _MORE_RUNTIME,
     ("eval_perf", 1): {"fix_freq": False},
     ("eval_perf", 2): {"inputs": None, "data_type": None, "data_format": None, "loop_cnt": None},
     ("inference", 1): {"get_frame_id": False},
@@ -278,6 +282,8 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("codegen", 2): _CODEGEN,
 }
 """What other versions of the vendor's code have, and our own additions, by keyword only."""
+RUNTIME: Parameters = {**POSITIONAL["init_runtime", 2], **_MORE_RUNTIME}
+"""All arguments of ``init_runtime``, of both generations -> their defaults."""
 
 
 _SHOWN_NEEDED = {

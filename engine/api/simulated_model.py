@@ -12,7 +12,6 @@ import numpy as np
 
 from engine.accuracy.snapshot import dump_layers
 from engine.api.input_adapter import adapt_inputs
-from engine.api.signatures import Parameters
 from engine.dataset import InputPlan, Preprocess
 from engine.pipeline.runner import Runnable
 from engine.quantize import layers_of
@@ -115,25 +114,3 @@ class SimulatedModel:
             ):
                 return runnable, plans
         return self._forms[0]
-
-
-def ignored_arguments(given: Parameters) -> list[str]:
-    """The arguments of ``init_runtime`` that are given and do nothing in the simulator.
-
-    Args:
-        given: all of its arguments by name.
-    """
-    return [n for n, default in _BOARD_ONLY.items() if n in given and given[n] != default]
-
-
-_BOARD_ONLY: Parameters = {
-    "device_id": None,
-    "perf_debug": False,
-    "eval_mem": False,
-    "async_mode": False,
-    "core_mask": 0,
-    "fallback_prior_device": "cpu",
-    "target_sub_class": None,
-    "rknn2precompile": False,
-}
-"""Arguments of ``init_runtime`` that need a board -> their default."""

@@ -6,13 +6,11 @@ import statistics
 from contextlib import ExitStack
 from logging import Logger
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from engine.api.board_model import given_inputs
 from engine.api.signatures import Parameters
-from engine.base.errors import UsageError
 from engine.devices.address import Address
 from engine.devices.measure.measured import MeasuredPerf, Versions
 from engine.devices.toolkit.board import ToolkitBoard, toolkit_board
@@ -54,33 +52,19 @@ class ToolkitModel:
             )
             self._held = held.pop_all()
 
-    def run(
-        self, inputs: Any, *, data_format: Any, data_type: Any, pass_through: Any
-    ) -> list[np.ndarray]:
+    def run(self, given: Parameters) -> list[np.ndarray]:
         """The outputs in the model's own layout, as the toolkit returns them."""
-        ports = self._board.inputs
-        prepared = given_inputs(inputs, ports, data_format, data_type, pass_through)
-        return self._board.run(self._rknn, prepared)
+        return self._board.run(self._rknn, given_inputs(given, self._board.inputs))
 
-    def perf(
-        self,
-        inputs: Any,
-        *,
-        data_format: Any = None,
-        data_type: Any = None,
-        loops: int | None = None,
-        fix_clocks: bool,
-        log: Logger,
-    ) -> MeasuredPerf:
-        """What the toolkit's ``eval_perf`` measures; the median of ``loops`` calls of it."""
-        if inputs is not None:
+    def perf(self, given: Parameters, log: Logger) -> MeasuredPerf:
+        """What the toolkit's ``eval_perf`` measures; the median of ``loop_cnt`` calls of it."""
+        if given["inputs"] is not None:
             log.info("eval_perf: the toolkit takes inputs of its own.")
         if self._given["perf_debug"]:
             report = self._board.report(self._rknn)
             return MeasuredPerf(self._generation, report.microseconds or 0.0, report=report)
-        times = [
-            float(self._board.time(self._rknn)["total_time"]) for _ in range(max(1, loops or 1))
-        ]
+        loops = max(1, given["loop_cnt"] or 1)
+        times = [float(self._board.time(self._rknn)["total_time"]) for _ in range(loops)]
         return MeasuredPerf(self._generation, statistics.median(times))
 
     @property
@@ -89,16 +73,7 @@ class ToolkitModel:
         return "measured"
 
     def memory(self) -> AllocatedMemory:
-        """What the model takes.
-
-        Raises:
-            UsageError: ``init_runtime`` was called without ``eval_mem``.
-        """
-        if not self._given["eval_mem"]:
-            raise UsageError(
-                "The memory is not evaluated in this session.",
-                remedy="Call init_runtime with eval_mem=True.",
-            )
+        """What the model takes."""
         return self._board.memory(self._rknn)
 
     @property
