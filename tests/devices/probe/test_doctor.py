@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,138 +35,166 @@ def proc(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def only(found: Iterable[Check], name: str) -> Check:
-    (check,) = [check for check in found if check.name == name]
-    return check
-
-
-def test_a_healthy_board_in_the_order_of_the_steps(proc: Path) -> None:
-    found = tuple(diagnose(rk3588(), test=lambda _: "10 numbers as expected", proc=proc))
-    assert [check.name for check in found] == list(STEPS)
-    assert {check.state for check in found} == {"ok", "note"}, found
-    assert only(found, "memory").state == "note", "the NPU is busy"
-    assert "63%, 65%, 64%" in only(found, "memory").found
-    assert "Debian" in only(found, "transport").found
-    assert only(found, "server").found == "rknn_server 2.3.2 runs, process 321"
-    assert "librknnrt 2.3.2" in only(found, "runtime").found
-    assert "rknpu 0.9.8" in only(found, "driver").found
-    files = only(found, "device files").found
-    assert files == "renderD129 (rw-rw----, root, render), usable as root"
-    assert only(found, "room").found.startswith("7.63 GiB free in /userdata")
-    assert only(found, "test tensor").found == "10 numbers as expected"
-
-
-def test_the_checks_are_those_of_the_machines_doctor(proc: Path) -> None:
-    for check in diagnose(rk3588(), proc=proc):
-        assert typed(Check, encode(check)) == check
-
-
-def test_a_board_that_is_lost_ends_at_the_transport(proc: Path) -> None:
-    lost = DeviceLostError("The board has gone.", cause="The cable.", remedy="Plug it in.")
-    found = tuple(diagnose(Board(lost=lost), proc=proc))
-    assert [check.name for check in found] == list(STEPS)
-    first, *rest = found
-    assert (first.state, first.found, first.remedy) == (
-        "bad",
-        "The board has gone.",
-        "The cable. Plug it in.",
-    )
-    assert {check.state for check in rest} == {"skipped"}
-
-
-def test_a_step_that_hangs_is_named_and_the_rest_is_skipped(proc: Path) -> None:
-    hung = DeviceTimeoutError("ps did not end within 10 s.")
-    found = tuple(diagnose(rk3588(programs={"ps": hung, "ps -ef": hung}), proc=proc))
-    states = {check.name: check.state for check in found}
-    assert states["transport"] == states["chip"] == "ok"
-    assert states["server"] == "bad"
-    assert states["memory"] == "skipped"
-
-
-def test_an_unknown_chip_shows_what_the_board_says(proc: Path) -> None:
-    files = {"/proc/device-tree/compatible": b"acme,x\0allwinner,sun50i\0"}
-    check = only(diagnose(Board(files), proc=proc), "chip")
-    assert check.state == "bad"
-    assert "acme,x, allwinner,sun50i" in check.found
-    assert "rk3588" in check.remedy
-
-
-def test_without_a_runtime_there_is_a_command_and_no_test(proc: Path) -> None:
-    def never(_transport: object) -> str:
-        raise AssertionError("there is nothing to run it")
-
-    board = rk3588(files={"/usr/lib/librknnrt.so": None})
-    found = tuple(diagnose(board, test=never, proc=proc))
-    check = only(found, "runtime")
-    assert check.state == "bad"
-    assert check.commands == ("adb -s 515e9b401c060c0b push librknnrt.so /usr/lib/librknnrt.so",)
-    assert only(found, "test tensor").state == "skipped"
-    assert only(found, "test tensor").found == "runtime first"
-    assert only(found, "versions").state == "skipped"
-
-
-def test_a_library_of_the_wrong_architecture(proc: Path) -> None:
-    board = rk3588(files={"/usr/lib/librknnrt.so": ELF_ARM + RUNTIME_2})
-    check = only(diagnose(board, proc=proc), "runtime")
-    assert check.state == "bad"
-    assert "is built for ARM (32 bits), and programs here for ARM64 (64 bits)" in check.found
-
-
-def test_a_runtime_older_than_the_models_toolkit(proc: Path) -> None:
-    model = ModelFacts("net", 2, ("rk3588",), "2.9.0")
-    check = only(diagnose(rk3588(), model=model, proc=proc), "versions")
-    assert check.state == "note"
-    assert "librknnrt 2.3.2 is older than toolkit 2.9.0" in check.found
-    assert "Try it" in check.remedy
-    fits = only(diagnose(rk3588(), model=ModelFacts(toolkit="2.3.0"), proc=proc), "versions")
-    assert (fits.state, fits.found) == ("ok", "they fit the model, built by toolkit 2.3.0")
-
-
-def test_a_runtime_that_does_not_load_the_models_container(proc: Path) -> None:
-    model = ModelFacts("net", 2, ("rk3588",), "2.3.2", container=6)
-    for release, state in (("1.4.0", "bad"), ("1.6.0", "ok")):
-        library = RUNTIME_2.replace(b"2.3.2", release.encode())
-        board = rk3588(files={"/usr/lib/librknnrt.so": library})
-        checks = [c for c in diagnose(board, model=model, proc=proc) if c.name == "versions"]
-        assert checks[0].state == state
-        assert any("does not load models" in c.found for c in checks) == (state == "bad")
-        assert any(c.commands for c in checks) == (state == "bad")
-
-
-def test_several_findings_are_several_checks(proc: Path) -> None:
-    model = ModelFacts("net", 2, ("rk3588",), "2.9.0")
-    files = {"/sys/kernel/debug/rknpu/version": b"RKNPU driver: v0.8.2\n"}
-    found = tuple(diagnose(rk3588(files=files), model=model, proc=proc))
-    states = [check.state for check in found if check.name == "versions"]
-    assert states == ["note", "note"]
-
-
-def test_a_server_that_does_not_run_and_one_that_is_not_there(proc: Path) -> None:
-    idle = only(
-        tuple(diagnose(rk3588(programs={"ps -ef": b"PID CMD\n1 init\n"}), proc=proc)), "server"
-    )
-    assert idle.state == "note"
-    assert idle.commands == ("adb -s 515e9b401c060c0b shell start_rknn.sh",)
-    none = only(diagnose(rk3588(files={"/usr/bin/rknn_server": None}), proc=proc), "server")
-    assert none.state == "note"
-    assert none.commands[-1].endswith("push rknn_server /usr/bin/rknn_server")
-    assert "PC toolkit" in none.remedy
-
-
+ADB = "adb -s 515e9b401c060c0b"
 TCP = b"""\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:13AD 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1
 """
+USER = b"uid=1000(pi) gid=1000(pi) groups=1000(pi),44(video)\n"
+LIBRARY, SERVER = "/usr/lib/librknnrt.so", "/usr/bin/rknn_server"
+DRIVER = "/sys/kernel/debug/rknpu/version"
+MINE = ModelFacts("net", 2, ("rk3588",), "2.3.2", container=6)
+NEWER = ModelFacts("net", 2, ("rk3588",), "2.9.0")
+OLDER = ModelFacts(toolkit="2.3.0")
+LARGE = ModelFacts(size=9 << 30)
 
 
-def test_an_adbd_that_the_vendors_server_does_not_reach(proc: Path) -> None:
-    deaf = {"/proc/net/tcp": TCP.replace(b"13AD", b"0016"), "/proc/net/tcp6": b"  sl\n"}
-    check = only(diagnose(rk3588(files=deaf), proc=proc), "server")
-    assert check.state == "note"
-    assert "port 5037 of the board" in check.found
-    assert only(diagnose(rk3588(files={"/proc/net/tcp": TCP}), proc=proc), "server").state == "ok"
-    closing = {"/proc/net/tcp": TCP.replace(b" 0A ", b" 06 ")}
-    assert only(diagnose(rk3588(files=closing), proc=proc), "server").state == "note"
+TREE = "/proc/device-tree/compatible"
+RK3399PRO = b"rockchip,rk3399pro-evb\0rockchip,rk3399pro\0"
+RV1106 = {
+    TREE: b"rockchip,rv1106g-evb1-v11\0rockchip,rv1106\0",
+    "/proc/meminfo": b"MemTotal: 60000 kB\nMemFree: 3000 kB\nCached: 1000 kB\n",
+}
+DEAF = {"/proc/net/tcp": TCP.replace(b"13AD", b"0016"), "/proc/net/tcp6": b"  sl\n"}
+NODES = {
+    "/sys/class/drm/renderD128/device/uevent": b"DRIVER=RKNPU\n",
+    "/sys/class/drm/renderD129/device/uevent": b"DRIVER=mali\n",
+}
+NONE = {"ls -l /dev/dri /dev/rknpu": Completed(2, b"ls: /dev/rknpu: No such file\n")}
+
+
+def case(name: str, states: str, board: Board, *words: str, model: Any = None) -> Any:
+    """States of a check's findings, and what they say; commands stand between ``$`` and a stop."""
+    return pytest.param(name, states, board, words, model, id=f"{name}: {states}")
+
+
+def has(path: str, content: bytes | None) -> Board:
+    return rk3588({path: content})
+
+
+def says(program: str, answer: bytes | Completed) -> Board:
+    return rk3588(programs={program: answer})
+
+
+def runtime(release: bytes) -> Board:
+    return has(LIBRARY, RUNTIME_2.replace(b"2.3.2", release))
+
+
+FOUND = [
+    case("chip", "bad", Board({TREE: b"acme,x\0allwinner,sun50i\0"}), "acme,x, allwinner,sun50i"),
+    case("chip", "bad", Board({TREE: b"acme,x\0"}), "rk3588"),
+    case("runtime", "bad", has(LIBRARY, ELF_ARM + RUNTIME_2), "is built for ARM (32 bits), and"),
+    case("runtime", "bad", has(LIBRARY, None), f"$ {ADB} push librknnrt.so {LIBRARY}."),
+    case("versions", "note", rk3588(), "librknnrt 2.3.2 is older than toolkit 2.9.0", model=NEWER),
+    case("versions", "note", rk3588(), "Try it", model=NEWER),
+    case("versions", "ok", rk3588(), "they fit the model, built by toolkit 2.3.0 ", model=OLDER),
+    case("versions", "bad ok", runtime(b"1.4.0"), "does not load models", "$ adb", model=MINE),
+    case("versions", "ok", runtime(b"1.6.0"), "$ .", model=MINE),
+    case("versions", "note note", has(DRIVER, b"RKNPU driver: v0.8.2\n"), model=NEWER),
+    case("server", "note", says("ps -ef", b"PID CMD\n1 init\n"), f"$ {ADB} shell start_rknn.sh."),
+    case("server", "note", has(SERVER, None), f"push rknn_server {SERVER}.", "PC toolkit"),
+    # an adbd that the vendor's server does not reach
+    case("server", "note", rk3588(DEAF), "port 5037 of the board"),
+    case("server", "ok", has("/proc/net/tcp", TCP)),
+    case("server", "note", has("/proc/net/tcp", TCP.replace(b" 0A ", b" 06 "))),
+    case(
+        "driver", "bad", has("/sys/class/accel/accel0/device/uevent", b"DRIVER=rocket\n"), "rocket"
+    ),
+    case("driver", "note", android()),
+    case("device files", "bad", says("id", USER), "not usable as pi"),
+    case("device files", "bad", says("id", USER), f"$ {ADB} shell sudo usermod -aG render pi."),
+    case("device files", "ok", says("id", USER.replace(b"44(video)", b"105(render)"))),
+    case("device files", "ok", rk3588(NODES), "renderD128 "),
+    case("device files", "note", rk3588(programs=NONE)),
+    case("device files", "skipped", has(EMULATED_MARK, b"")),
+    case("transport", "ok", has(EMULATED_MARK, b""), "(emulated)"),
+    case("transport", "note", rk3588(name="192.168.1.20:5555"), "no password"),
+    # RK3399Pro needs the proxy on the board
+    case("server", "skipped", rk3588({TREE: RK3399PRO, SERVER: None})),
+    case("ntb and adb", "bad", has(TREE, RK3399PRO), f"$ {ADB} shell sudo npu_transfer_proxy"),
+    case(
+        "ntb and adb",
+        "ok",
+        rk3588({TREE: RK3399PRO}, {"ps -ef": b"PID CMD\n77 npu_transfer_proxy\n"}),
+    ),
+    # without an agent no model runs here
+    case("agent", "ok", rk3588(), "agent-aarch64, for ARM64 (64 bits)"),
+    case("agent", "bad", has("/lib/ld-linux-aarch64.so.1", None), "of the NDK on Android"),
+    case("agent", "bad", android(), "of the NDK on Android"),
+    case("room", "note", says("df", DF.replace(b"8000000", b"1000"))),
+    case("room", "note", says("df", Completed(1, b"df: not found"))),
+    case("room", "bad", rk3588(), model=LARGE),
+    case("memory", "bad", rk3588(), model=LARGE),
+    case("memory", "note", rk3588(RV1106), f"$ {ADB} shell RkLunch-stop.sh."),
+]
+
+
+@pytest.mark.parametrize(("name", "states", "board", "words", "model"), FOUND)
+def test_what_is_found_of_a_board(
+    name: str, states: str, board: Board, words: tuple[str, ...], model: Any, proc: Path
+) -> None:
+    checks = [check for check in diagnose(board, model=model, proc=proc) if check.name == name]
+    assert " ".join(check.state for check in checks) == states
+    told = "".join(f"{c.found} {c.remedy} $ {'; '.join(c.commands)}." for c in checks)
+    assert all(word in told for word in words), told
+
+
+@pytest.fixture
+def examined(proc: Path) -> Callable[..., dict[str, Check]]:
+    """The checks of a board, by their names."""
+
+    def examine(board: Board, **more: Any) -> dict[str, Check]:
+        return {check.name: check for check in diagnose(board, proc=proc, **more)}
+
+    return examine
+
+
+Examined = Callable[..., dict[str, Check]]
+
+
+def test_a_healthy_board_in_the_order_of_the_steps(examined: Examined) -> None:
+    found = examined(rk3588(), test=lambda _: "10 numbers as expected")
+    assert list(found) == list(STEPS)
+    assert [name for name, check in found.items() if check.state != "ok"] == ["memory"]
+    assert found["memory"].state == "note", "the NPU is busy"
+    for name, words in (
+        ("memory", "63%, 65%, 64%"),
+        ("transport", "Debian"),
+        ("server", "rknn_server 2.3.2 runs, process 321"),
+        ("runtime", "librknnrt 2.3.2"),
+        ("driver", "rknpu 0.9.8"),
+        ("device files", "renderD129 (rw-rw----, root, render), usable as root"),
+        ("room", "7.63 GiB free in /userdata"),
+        ("test tensor", "10 numbers as expected"),
+    ):
+        assert words in found[name].found
+    for check in found.values():
+        assert typed(Check, encode(check)) == check
+
+
+def test_a_board_that_is_lost_ends_at_the_transport(examined: Examined) -> None:
+    lost = DeviceLostError("The board has gone.", cause="The cable.", remedy="Plug it in.")
+    found = examined(Board(lost=lost))
+    assert list(found) == list(STEPS)
+    first, *rest = found.values()
+    assert first == Check("transport", "bad", "The board has gone.", "The cable. Plug it in.")
+    assert {check.state for check in rest} == {"skipped"}
+
+
+def test_a_step_that_hangs_is_named_and_the_rest_is_skipped(examined: Examined) -> None:
+    hung = DeviceTimeoutError("ps did not end within 10 s.")
+    found = examined(rk3588(programs={"ps": hung, "ps -ef": hung}))
+    states = [found[name].state for name in ("transport", "chip", "server", "memory")]
+    assert states == ["ok", "ok", "bad", "skipped"]
+
+
+def test_without_a_runtime_there_is_no_test(examined: Examined) -> None:
+    def never(_transport: object) -> str:
+        raise AssertionError("there is nothing to run it")
+
+    found = examined(rk3588(files={LIBRARY: None}), test=never)
+    assert found["versions"].state == "skipped"
+    assert (found["test tensor"].state, found["test tensor"].found) == ("skipped", "runtime first")
 
 
 def test_checks_are_told_one_by_one_and_a_cancellation_passes(proc: Path) -> None:
@@ -178,55 +207,16 @@ def test_checks_are_told_one_by_one_and_a_cancellation_passes(proc: Path) -> Non
     assert [check.name for check in told] == list(STEPS[:-1])
 
 
-def test_android_is_made_writable_first(proc: Path) -> None:
+def test_android_is_made_writable_first(examined: Examined) -> None:
     board = android()
     board.files = {p: c for p, c in board.files.items() if "librknnrt" not in p}
-    found = tuple(diagnose(board, proc=proc))
-    assert only(found, "runtime").commands == (
-        "adb -s 515e9b401c060c0b root",
-        "adb -s 515e9b401c060c0b remount",
-        "adb -s 515e9b401c060c0b shell setenforce 0",
-        "adb -s 515e9b401c060c0b push librknnrt.so /vendor/lib64/librknnrt.so",
+    assert examined(board)["runtime"].commands == (
+        f"{ADB} root",
+        f"{ADB} remount",
+        f"{ADB} shell setenforce 0",
+        f"{ADB} push librknnrt.so /vendor/lib64/librknnrt.so",
     )
-    assert only(found, "driver").state == "note"
     assert read_state(board, "rk3588").reason("npu_load") == "root only"
-
-
-def test_the_kernels_own_driver_cannot_be_used(proc: Path) -> None:
-    files = {"/sys/class/accel/accel0/device/uevent": b"DRIVER=rocket\n"}
-    check = only(diagnose(rk3588(files=files), proc=proc), "driver")
-    assert check.state == "bad"
-    assert "rocket" in check.found
-
-
-USER = b"uid=1000(pi) gid=1000(pi) groups=1000(pi),44(video)\n"
-
-
-def test_device_files_of_a_user_who_is_not_in_the_group(proc: Path) -> None:
-    check = only(diagnose(rk3588(programs={"id": USER}), proc=proc), "device files")
-    assert check.state == "bad"
-    assert "not usable as pi" in check.found
-    assert check.commands == ("adb -s 515e9b401c060c0b shell sudo usermod -aG render pi",)
-    member = USER.replace(b"44(video)", b"105(render)")
-    assert only(diagnose(rk3588(programs={"id": member}), proc=proc), "device files").state == "ok"
-
-
-def test_the_render_node_is_that_of_the_npus_driver(proc: Path) -> None:
-    files = {
-        "/sys/class/drm/renderD128/device/uevent": b"DRIVER=RKNPU\n",
-        "/sys/class/drm/renderD129/device/uevent": b"DRIVER=mali\n",
-    }
-    check = only(diagnose(rk3588(files=files), proc=proc), "device files")
-    assert check.found.startswith("renderD128")
-
-
-def test_no_device_file_and_an_emulated_board(proc: Path) -> None:
-    none = {"ls -l /dev/dri /dev/rknpu": Completed(2, b"ls: /dev/rknpu: No such file\n")}
-    assert only(diagnose(rk3588(programs=none), proc=proc), "device files").state == "note"
-    board = rk3588(files={EMULATED_MARK: b""})
-    found = tuple(diagnose(board, proc=proc))
-    assert only(found, "device files").state == "skipped"
-    assert "(emulated)" in only(found, "transport").found
 
 
 def test_listings_of_several_systems() -> None:
@@ -247,87 +237,30 @@ def test_listings_of_several_systems() -> None:
     assert parse_user("id: not found") is None
 
 
-def test_a_proxy_on_this_machine_disturbs_the_vendors_adb(proc: Path) -> None:
+def test_a_proxy_on_this_machine_disturbs_the_vendors_adb(proc: Path, examined: Examined) -> None:
     (proc / "4711").mkdir()
-    (proc / "4711" / "comm").write_text("npu_transfer_pr\n")
     text = "ffff: 00000002 00000000 00010000 0001 01 5555 @transfer_proxy\n"
     (proc / "net" / "unix").write_text(text)
-    check = only(diagnose(rk3588(), proc=proc), "ntb and adb")
-    assert check.state == "note"
-    assert check.commands == ("kill 4711",)
-    (proc / "4711" / "comm").write_text("bash\n")
-    other = only(diagnose(rk3588(), proc=proc), "ntb and adb")
-    assert other.state == "note"
-    assert "@transfer_proxy" in other.found
-    assert other.commands == ()
+    for name, commands in (("npu_transfer_pr", ("kill 4711",)), ("bash", ())):
+        (proc / "4711" / "comm").write_text(f"{name}\n")
+        check = examined(rk3588())["ntb and adb"]
+        assert (check.state, check.commands) == ("note", commands)
+        assert "@transfer_proxy" in check.found or commands
 
 
-def test_rk3399pro_needs_the_proxy_on_the_board(proc: Path) -> None:
-    tree = {"/proc/device-tree/compatible": b"rockchip,rk3399pro-evb\0rockchip,rk3399pro\0"}
-    found = tuple(diagnose(rk3588(files={**tree, "/usr/bin/rknn_server": None}), proc=proc))
-    assert only(found, "server").state == "skipped"
-    check = only(found, "ntb and adb")
-    assert check.state == "bad"
-    assert check.commands[0].endswith("shell sudo npu_transfer_proxy")
-    runs = {"ps -ef": b"PID CMD\n77 npu_transfer_proxy\n"}
-    assert only(diagnose(rk3588(files=tree, programs=runs), proc=proc), "ntb and adb").state == "ok"
-
-
-def test_without_an_agent_no_model_runs_here(proc: Path) -> None:
-    check = only(diagnose(rk3588(), proc=proc), "agent")
-    assert check.state == "ok"
-    assert check.found.endswith("agent-aarch64, for ARM64 (64 bits)")
-    for board in (rk3588(files={"/lib/ld-linux-aarch64.so.1": None}), android()):
-        check = only(diagnose(board, proc=proc), "agent")
-        assert check.state == "bad"
-        assert "of the NDK on Android" in check.remedy
-
-
-def test_room_and_memory_against_a_model(proc: Path) -> None:
-    full = DF.replace(b"8000000", b"1000")
-    note = only(diagnose(rk3588(programs={"df": full}), proc=proc), "room")
-    assert note.state == "note"
-    large = ModelFacts(size=9 << 30)
-    found = tuple(diagnose(rk3588(), model=large, proc=proc))
-    assert only(found, "room").state == "bad"
-    assert only(found, "memory").state == "bad"
-    unknown = Completed(1, b"df: not found")
-    assert only(diagnose(rk3588(programs={"df": unknown}), proc=proc), "room").state == "note"
-
-
-def test_a_small_board_is_told_what_takes_its_memory(proc: Path) -> None:
-    files = {
-        "/proc/device-tree/compatible": b"rockchip,rv1106g-evb1-v11\0rockchip,rv1106\0",
-        "/proc/meminfo": b"MemTotal: 60000 kB\nMemFree: 3000 kB\nCached: 1000 kB\n",
-    }
-    check = only(diagnose(rk3588(files=files), proc=proc), "memory")
-    assert check.state == "note"
-    assert check.commands == ("adb -s 515e9b401c060c0b shell RkLunch-stop.sh",)
-
-
-def test_a_test_that_fails_is_told_with_its_fix(proc: Path) -> None:
+def test_a_test_that_fails_is_told_with_its_fix(examined: Examined) -> None:
     def refused(_transport: object) -> str:
         raise RuntimeLibraryError("rknn_init failed.", cause="Too old.", remedy="Update it.")
 
-    check = only(diagnose(rk3588(), test=refused, proc=proc), "test tensor")
-    assert (check.state, check.found, check.remedy) == (
-        "bad",
-        "rknn_init failed.",
-        "Too old. Update it.",
-    )
+    check = examined(rk3588(), test=refused)["test tensor"]
+    assert check == Check("test tensor", "bad", "rknn_init failed.", "Too old. Update it.")
 
 
-def test_an_old_board_is_examined_as_well(proc: Path) -> None:
-    found = tuple(diagnose(rk1808(), proc=proc))
-    states = {check.name: check.state for check in found}
-    assert states["server"] == states["runtime"] == states["driver"] == states["versions"] == "ok"
-    assert "galcore 6.4.6.5.351518" in only(found, "driver").found
-
-
-def test_adb_over_a_network_is_told(proc: Path) -> None:
-    check = only(diagnose(rk3588(name="192.168.1.20:5555"), proc=proc), "transport")
-    assert check.state == "note"
-    assert "no password" in check.remedy
+def test_an_old_board_is_examined_as_well(examined: Examined) -> None:
+    found = examined(rk1808())
+    names = ("server", "runtime", "driver", "versions")
+    assert {found[name].state for name in names} == {"ok"}
+    assert "galcore 6.4.6.5.351518" in found["driver"].found
 
 
 def test_nothing_that_changes_a_board_is_run(proc: Path) -> None:
