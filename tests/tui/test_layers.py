@@ -370,7 +370,6 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
         await until(pilot, lambda: " promoted" in screen_text(app), "which ones")
         await pilot.press("R")
         assert "quantized_layers" not in app.session.recipe
-
         await pilot.press("f", "down")
         await press_text(pilot, "2")
         await pilot.press("enter")
@@ -388,6 +387,14 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
         await until(pilot, lambda: workspace.edits.built == asked, "its layers")
         built = {r["id"]: r["built"] for r in workspace.table.records}
         assert {built[layer] for layer in asked} == {"✓ float16"}
+
+        app.session.set_value("target_platform", "rk3588")
+        await pilot.press("b")
+        known = lambda: app.session.layers.table  # noqa: E731 - None until it is read again
+        await until(pilot, lambda: known() and known().chip == "rk3588", "its times")
+        await pilot.press("p")
+        limit = str(round(known().time_ms * 1.05, 3))
+        await until(pilot, lambda: limit in screen_text(app), "a limit of the time on that chip")
 
 
 @pytest.mark.long

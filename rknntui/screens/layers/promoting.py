@@ -37,6 +37,7 @@ class Promoting(TableWorkspace):
         super().__init__()
         self.edits = LayerEdits(self.session)
         self._proposal: ProposeParams | None = None  # as the last one was asked for
+        self._proposed_for = ""  # the chip whose time its budget is a share of
 
     layers_view = getters.query_one(KnownLayersView)
     """The layers with caption and filter."""
@@ -98,10 +99,12 @@ class Promoting(TableWorkspace):
     def action_propose(self) -> None:
         """Ask for a budget of layers and time; then the engine chooses, from the build's errors."""
         table = self.session.layers.table
-        if self._proposal is None:
-            time = None if table is None or not table.chip else table.time_ms
+        chip = "" if table is None else table.chip
+        if self._proposal is None or chip != self._proposed_for:
+            time = None if table is None or not chip else table.time_ms
             limit = None if time is None else round(_MORE_TIME * time, 3)
-            self._proposal = ProposeParams(budget_ms=limit)
+            self._proposal = replace(self._proposal or ProposeParams(), budget_ms=limit)
+            self._proposed_for = chip
 
         def start(asked: ProposeParams) -> None:
             self._proposal = asked
