@@ -23,16 +23,11 @@ class SourceInfo:
             ``mxnet``.
         format: what the file is, in words, with its version.
         files: (file name, SHA-256) of the model and of every file of weights beside it.
-        producer: the program that wrote it, as it says.
-        opset, ir_version: of an ONNX file, before conversion; 0 for other frameworks.
     """
 
     framework: str
     format: str
     files: tuple[tuple[str, str], ...]
-    producer: str = ""
-    opset: int = 0
-    ir_version: int = 0
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from engine.base.errors import GraphError
 from engine.base.findings import Finding
@@ -41,11 +43,16 @@ def preflight(source: SourceModel, summary: SourceSummary) -> Preflight:
 
 
 def source_model(source: SourceModel, summary: SourceSummary) -> ModelView:
-    """The model view."""
+    """The model view, with what a load is going to meet."""
+    return replace(model_view(source.model, summary), preflight=preflight(source, summary))
+
+
+def model_view(path: Path, summary: SourceSummary) -> ModelView:
+    """The model view of a file, whatever is said of it."""
     return ModelView(
         kind=summary.framework,
-        path=str(source.model),
-        name=source.model.name,
+        path=str(path),
+        name=path.name,
         format=summary.format,
         sha256=summary.files[0][1],
         inputs=tuple(map(_tensor, summary.inputs)),
@@ -57,7 +64,6 @@ def source_model(source: SourceModel, summary: SourceSummary) -> ModelView:
         findings=source_findings(summary),
         recipe=None,
         summary=None,
-        preflight=preflight(source, summary),
     )
 
 

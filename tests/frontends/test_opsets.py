@@ -115,4 +115,4 @@ def test_an_unchanged_model_only_gets_the_version(tmp_path: Path) -> None:
     loaded = load_onnx(path)
     assert [node.op_type for node in loaded.graph.nodes] == ["Relu"]
     assert loaded.findings[0].code == "opset-converted"
-    assert loaded.source.opset == 18
+    assert "opset 18," in loaded.source.format

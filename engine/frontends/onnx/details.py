@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,16 @@ from engine.base.errors import EngineError, GraphError
 from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.onnx.read import load_external
 from engine.frontends.onnx.tensors import check_tensor_sizes
+from engine.frontends.source import SourceSummary
+from engine.frontends.views import model_view, source_graph
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.naming import IR_VERSION, STANDARD_DOMAINS
+from engine.graph.ir.naming import IR_VERSION
 from engine.graph.ir.spec import spec_of
 from engine.graph.ir.views import node_detail
-from engine.wire.model import GraphView, ModelView, NodeDetail, NodeRow
+from engine.wire.model import NodeDetail, NodeRow
 
 _PARAMETRISED = ("DequantizeLinear", "QuantizeLinear")
+_DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
 
 class SourceInspection:
@@ -34,11 +38,10 @@ class SourceInspection:
         proto: its message, cleaned, nodes in order; weights may be stripped.
         weights: tensors that were stripped from it.
         types: tensor -> what inference knows of it.
-        model: the model view.
-        graph: the graph view.
-        refused: (node, why) of what a load will refuse.
+        summary: what the file holds.
 
     Attributes:
+        summary: the same.
         model: the model view of :func:`engine.frontends.onnx.inspect_onnx`.
         graph: the graph view.
     """
@@ -49,15 +52,11 @@ class SourceInspection:
         proto: onnx.ModelProto,
         weights: Mapping[str, onnx.TensorProto],
         types: Mapping[str, onnx.ValueInfoProto],
-        model: ModelView,
-        graph: GraphView,
-        *,
-        refused: Sequence[tuple[str, str]] = (),
+        summary: SourceSummary,
     ) -> None:
-        self.model = model
-        self.graph = graph
-        self.refused = tuple(refused)
-        self.ir_version = int(proto.ir_version)
+        self.summary = summary
+        self.model = model_view(path, summary)
+        self.graph = source_graph(summary)
         self._path = path
         self._opset = list(proto.opset_import)
         self._nodes = proto.graph.node
@@ -66,20 +65,21 @@ class SourceInspection:
             weights
         )
         self._types = dict(types)
-        self._index: dict[str, int] | None = None
-        self._makers: dict[str, int] = {}
-        self._quantizers: dict[str, int] = {}
 
-    @property
-    def nodes(self) -> Sequence[onnx.NodeProto]:
-        """The nodes in order; not to be changed."""
-        nodes: Sequence[onnx.NodeProto] = self._nodes
-        return nodes
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {node.name: number for number, node in enumerate(self._nodes)}
 
-    @property
-    def opset(self) -> int:
-        """The version of ONNX's operators that the file asks for."""
-        return next(int(e.version) for e in self._opset if e.domain in STANDARD_DOMAINS)
+    @cached_property
+    def _makers(self) -> dict[str, int]:
+        """Tensor -> the number of the node that gives it."""
+        return {o: number for number, node in enumerate(self._nodes) for o in node.output if o}
+
+    @cached_property
+    def _quantizers(self) -> dict[str, int]:
+        """Tensor -> the number of the first QuantizeLinear that reads it."""
+        backward = reversed(list(enumerate(self._nodes)))
+        return {n.input[0]: at for at, n in backward if n.op_type == "QuantizeLinear" and n.input}
 
     @property
     def open(self) -> bool:
@@ -107,10 +107,12 @@ class SourceInspection:
             GraphError: no node has this name, or what belongs to it is damaged.
             SourceModelError: external quantization parameters cannot be read.
         """
-        index = self._number_of(name)
+        index = self._places.get(name)
+        if index is None:
+            raise _unknown("node", name, self._places)
         try:
             return node_detail(self._around(index), name)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        except _DAMAGES as error:
             raise _damaged(name, error) from error
 
     def constant(self, name: str) -> np.ndarray | None:
@@ -120,7 +122,6 @@ class SourceInspection:
             GraphError: no tensor has this name, or its data do not fit its type.
             SourceModelError: its file cannot be read.
         """
-        self._number_of(None)
         graph = onnx.GraphProto()
         maker = self._makers.get(name)
         if name in self._constants:
@@ -130,35 +131,11 @@ class SourceInspection:
         elif maker is not None or name in self._inputs:
             return None
         else:
-            known = [*self._constants, *self._inputs, *self._makers]
-            raise GraphError(
-                f"The graph has no tensor {sanitize(name)!r}.",
-                remedy=did_you_mean(name, known) or "Look the name up in the graph view.",
-            )
+            raise _unknown("tensor", name, [*self._constants, *self._inputs, *self._makers])
         try:
             return self._graph(graph).constant(name)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        except _DAMAGES as error:
             raise _damaged(name, error) from error
-
-    def _number_of(self, name: str | None) -> int:
-        if self._index is None:
-            index: dict[str, int] = {}
-            for number, node in enumerate(self._nodes):
-                index[node.name] = number
-                for output in node.output:
-                    self._makers[output] = number
-                if node.op_type == "QuantizeLinear" and node.input:
-                    self._quantizers.setdefault(node.input[0], number)
-            self._makers.pop("", None)
-            self._index = index
-        number_of = 0 if name is None else self._index.get(name)
-        if number_of is None:
-            raise GraphError(
-                f"The graph has no node {sanitize(name or '')!r}.",
-                remedy=did_you_mean(name or "", self._index)
-                or "Look the name up in the graph view.",
-            )
-        return number_of
 
     def _around(self, index: int) -> Graph:
         """A graph of one node, and of its neighbours what a node's detail tells of them."""
@@ -213,6 +190,13 @@ def _bare(node: onnx.NodeProto) -> onnx.NodeProto:
     """A node of which only the outputs matter."""
     return onnx.NodeProto(
         name=node.name, op_type=node.op_type, domain=node.domain, output=node.output
+    )
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> EngineError:
+    return GraphError(
+        f"The graph has no {what} {sanitize(name)!r}.",
+        remedy=did_you_mean(name, known) or "Look the name up in the graph view.",
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
-from functools import cache, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -15,7 +16,7 @@ import onnx_ir as ir
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import sanitize, shape_text
+from engine.base.text import sanitize
 from engine.frontends.onnx.axes import fix_inputs, input_dims, running_sizes
 from engine.frontends.onnx.canonicalize import canonicalize, unsupported
 from engine.frontends.onnx.control import is_structural
@@ -28,9 +29,9 @@ from engine.graph.ir.graph import no_collection
 from engine.graph.ir.naming import OPSET
 from engine.graph.ir.opsets import NEWEST_OPSET
 from engine.graph.ir.shapes import infer_bounded
-from engine.graph.ir.views import Groups, attribute_text, by_count, edges_of, operator_name
+from engine.graph.ir.views import attribute_text, operator_name
 from engine.graph.ir.weightless import strip_weights
-from engine.wire.model import GraphView, ModelView, NodeRow, Tensor
+from engine.wire.model import GraphView, ModelView
 
 _INFERENCE_ERRORS = (onnx.shape_inference.InferenceError, RuntimeError, ValueError)
 
@@ -83,55 +84,34 @@ def _look(
     graph = file.proto.graph
     assign_custom_domain(file.proto, operators)
     refused = unsupported(graph, file.opset, operators)
-    findings = [
+    findings = (
         *told_files(file.path.name, elsewhere),
         *_unsupported(refused),
         *_ordered(graph),
         *_sized(file.proto, sizes, initial),
         *_flow(file),
         *_old(file),
-    ]
+    )
     parameters, weights_bytes = _sizes(graph)
     weights = strip_weights(graph)
     types = _types(file.proto)
-    groups = Groups()
-    view = GraphView(
-        nodes=_rows(graph, types, groups),
-        groups=groups.names(),
-        inputs=tuple(_spec(v) for v in graph.input if v.name not in weights),
-        outputs=tuple(_spec(types.get(v.name, v)) for v in graph.output),
-        edges=edges_of((node.input, node.output) for node in graph.node),
-    )
-    model = ModelView(
-        kind="onnx",
-        path=str(file.path),
-        name=file.path.name,
-        format=f"ONNX, opset {file.opset}, IR version {file.proto.ir_version}",
-        sha256=file.sha256,
-        inputs=view.inputs,
-        outputs=view.outputs,
-        nodes=len(graph.node),
-        operators=by_count(row[1] for row in view.nodes),
+    summary = SourceSummary(
+        framework="onnx",
+        format=file.format,
+        version=_versions(file.opset, file.proto.ir_version),
+        files=((file.path.name, file.sha256),),
+        inputs=tuple(_tensor(v) for v in graph.input if v.name not in weights),
+        outputs=tuple(_tensor(types.get(v.name, v)) for v in graph.output),
+        layers=_layers(graph, types, {node: why for _, node, why in refused}),
+        findings=findings,
         parameters=parameters,
         weights_bytes=weights_bytes,
-        findings=tuple(findings),
-        recipe=None,
-        summary=None,
     )
-    return SourceInspection(
-        file.path,
-        file.proto,
-        weights,
-        types,
-        model,
-        view,
-        refused=[(node, why) for _, node, why in refused],
-    )
+    return SourceInspection(file.path, file.proto, weights, types, summary)
 
 
-def _spec(value: onnx.ValueInfoProto) -> Tensor:
-    shape, dtype = _type(value)
-    return Tensor(value.name, shape if shape is not None else (-1,), dtype)
+def _tensor(value: onnx.ValueInfoProto) -> SourceTensor:
+    return SourceTensor(value.name, *_type(value))
 
 
 def _type(value: onnx.ValueInfoProto) -> tuple[tuple[int, ...] | None, str]:
@@ -256,27 +236,32 @@ def _types(proto: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
     return known
 
 
-def _rows(
-    graph: onnx.GraphProto, types: dict[str, onnx.ValueInfoProto], groups: Groups
-) -> tuple[NodeRow, ...]:
-    rows: list[NodeRow] = []
+def _layers(
+    graph: onnx.GraphProto, types: Mapping[str, onnx.ValueInfoProto], refused: Mapping[str, str]
+) -> tuple[SourceLayer, ...]:
+    layers: list[SourceLayer] = []
     # big graphs have few different types: as bytes they are looked up faster than they are read
-    seen: dict[bytes, tuple[str, str]] = {}
+    seen: dict[bytes, tuple[tuple[int, ...] | None, str]] = {}
     for node in graph.node:
-        outputs, name = node.output, node.name
-        output = outputs[0] if outputs else ""
-        value = types.get(output)
-        kind = ("?", "unknown")
+        value = types.get(node.output[0]) if node.output else None
+        kind: tuple[tuple[int, ...] | None, str] = (None, "unknown")
         if value is not None:
             key = value.type.SerializeToString()
-            known = seen.get(key)
-            if known is None:
-                shape, dtype = _type(value)
-                known = seen[key] = ("?" if shape is None else shape_text(shape), dtype)
-            kind = known
-        op = operator_name(node.domain, node.op_type)
-        rows.append((name, op, output, *kind, groups.number(name)))
-    return tuple(rows)
+            if key not in seen:
+                seen[key] = _type(value)
+            kind = seen[key]
+        layers.append(
+            SourceLayer(
+                node.name,
+                operator_name(node.domain, node.op_type),
+                tuple(node.input),
+                tuple(node.output),
+                tuple((a.name, _text(a)) for a in node.attribute),
+                *kind,
+                refused.get(node.name, ""),
+            )
+        )
+    return tuple(layers)
 
 
 # spec: RKNN-Toolkit2 2.3.0 reads ONNX 1.7.0 to 1.17.0, RKNN-Toolkit 1.2 to 1.4 up to ONNX 1.4.1;
@@ -307,22 +292,10 @@ def inspect(source: SourceModel) -> SourceSummary:
         initial=None if options.inputs else options.input_initial_val,
         operators=options.operators,
     )
-    return SourceSummary(
-        framework="onnx",
-        format=seen.model.format,
-        version=_versions(seen.opset, seen.ir_version),
-        files=((source.model.name, seen.model.sha256),),
-        inputs=tuple(_tensor(entry) for entry in seen.model.inputs),
-        outputs=tuple(_tensor(entry) for entry in seen.model.outputs),
-        layers=_layers(seen),
-        findings=tuple(
-            finding
-            for finding in seen.model.findings
-            if not (options.inputs and finding.code == "dynamic-size")
-        ),
-        parameters=seen.model.parameters,
-        weights_bytes=seen.model.weights_bytes,
-    )
+    findings = seen.summary.findings
+    if options.inputs:  # which are cut, and have other sizes
+        findings = tuple(f for f in findings if f.code != "dynamic-size")
+    return replace(seen.summary, findings=findings)
 
 
 def _versions(opset: int, ir_version: int) -> tuple[tuple[str, str, str], ...]:
@@ -333,39 +306,23 @@ def _versions(opset: int, ir_version: int) -> tuple[tuple[str, str, str], ...]:
     return tuple(rows)
 
 
-def _tensor(tensor: Tensor) -> SourceTensor:
-    return SourceTensor(tensor.name, tensor.shape, tensor.dtype)
-
-
-def _layers(seen: SourceInspection) -> tuple[SourceLayer, ...]:
-    refused = dict(seen.refused)
-    return tuple(
-        SourceLayer(
-            name=node.name,
-            op=operator_name(node.domain, node.op_type),
-            inputs=tuple(node.input),
-            outputs=tuple(node.output),
-            attributes=tuple((a.name, _text(a)) for a in node.attribute),
-            shape=None if row[3] == "?" else _dims(row[3]),
-            dtype="" if row[4] == "unknown" else row[4],
-            refused=refused.get(node.name, ""),
-        )
-        for node, row in zip(seen.nodes, seen.graph.nodes, strict=True)
-    )
-
-
-def _dims(text: str) -> tuple[int, ...]:
-    """The shape that :func:`engine.base.text.shape_text` wrote."""
-    if text == "scalar":
-        return ()
-    return tuple(-1 if dim == "?" else int(dim) for dim in text.split("x"))
-
-
 def _text(attribute: onnx.AttributeProto) -> str:
     if attribute.HasField("g"):
         return f"a graph of {len(attribute.g.node)} nodes"
     if attribute.t.data_location == onnx.TensorProto.EXTERNAL:
         return "in another file"  # which a look does not read
+    if attribute.HasField("t") or attribute.tensors:
+        return _value_text(attribute)
+    return _plain_text(attribute.SerializeToString())
+
+
+@lru_cache(4096)
+def _plain_text(attribute: bytes) -> str:
+    """Of pads and strides, which are the same in most layers."""
+    return _value_text(onnx.AttributeProto.FromString(attribute))
+
+
+def _value_text(attribute: onnx.AttributeProto) -> str:
     try:
         return attribute_text(ir.serde.deserialize_attribute(attribute))
     except _ATTRIBUTE_ERRORS:

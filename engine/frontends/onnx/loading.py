@@ -67,14 +67,7 @@ def load_onnx(
     """
     file = read_onnx(path)
     proto = file.proto
-    info = SourceInfo(
-        framework="onnx",
-        format=f"ONNX, opset {file.opset}, IR version {proto.ir_version}",
-        opset=file.opset,
-        ir_version=int(proto.ir_version),
-        producer=sanitize(f"{proto.producer_name} {proto.producer_version}".strip(), 100),
-        files=file.files,
-    )
+    info = SourceInfo("onnx", file.format, file.files)
     name = file.path.name
     with told_of(name):
         canonicalize(proto)

@@ -267,6 +267,11 @@ class SourceFile:
     sha256: str
     files: tuple[tuple[str, str], ...]
 
+    @property
+    def format(self) -> str:
+        """What it is, in words."""
+        return f"ONNX, opset {self.opset}, IR version {self.proto.ir_version}"
+
 
 def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFile:
     """Read a file, and with ``weights`` what it keeps in other files of its folder.

@@ -190,9 +190,8 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         nchw = options.input_is_nchw
         findings.append(_compared(loaded.graph, path, answer, nchw=nchw, quantized=quantized))
     kept = [f for f in loaded.findings if f.code not in ("opset-converted", EXTERNAL_WEIGHTS)]
-    producer = f"TensorFlow (GraphDef {graph.producer})" if graph.producer else "TensorFlow"
     files = ((source.model.name, sha256_of(source.model)),)
-    info = SourceInfo("tensorflow", format_of(graph), files, producer)
+    info = SourceInfo("tensorflow", format_of(graph), files)
     return replace(loaded, findings=(*findings, *kept), source=info)
 
 

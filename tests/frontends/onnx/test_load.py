@@ -30,7 +30,7 @@ def test_a_plain_model_loads_verified_with_its_source(save: Save) -> None:
     assert [s.name for s in loaded.graph.inputs] == ["x"]
     assert loaded.graph.outputs[0].shape == (1, 5)
     assert loaded.source.framework == "onnx"
-    assert loaded.source.opset == 13
+    assert loaded.source.format == "ONNX, opset 13, IR version 10"
     assert loaded.source.files[0][0] == "m.onnx"
     assert len(loaded.source.files[0][1]) == 64
     assert all(value.shape is not None for value in loaded.graph.values.values())
