@@ -312,7 +312,8 @@ def _joined(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape | N
         return None
     axis %= len(first)
     before, after = first[:axis], first[axis + 1 :]
-    if any(shape[:axis] != before or shape[axis + 1 :] != after for shape in shapes):
+    rests = [(len(shape), shape[:axis], shape[axis + 1 :]) for shape in shapes]
+    if any(rest != (len(first), before, after) for rest in rests):
         return None
     return (*before, sum(shape[axis] for shape in shapes), *after)
 

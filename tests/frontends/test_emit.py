@@ -77,6 +77,7 @@ def nodes(draw: st.DrawFn) -> tuple[str, list[tuple[int, ...]], dict[str, Any]]:
 
 @settings(max_examples=400)
 @given(nodes())
+@example(("Concat", [(1, 1, 1), (1, 1)], {"axis": -1}))
 @example(("Conv", [(1, 3, 8, 8), (4, 3, 3, 3)], {"kernel_shape": [3, 2]}))
 def test_rules_tell_what_onnx_infers(
     node: tuple[str, list[tuple[int, ...]], dict[str, Any]],
