@@ -15,7 +15,7 @@ from engine.base.text import sanitize, shape_text
 from engine.frontends.facts import words
 from engine.frontends.formula import Formula
 from engine.frontends.loaded import told_of
-from engine.frontends.onnx.tensors import extract_subgraph
+from engine.frontends.onnx.tensors import extract_subgraph, infer_outputs
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import IR_VERSION, OPSET, ORIGIN, UniqueNames
 from engine.graph.ir.rewriting import static_shape
@@ -253,15 +253,8 @@ def infer_for_cut(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def element_type(dtype: str) -> int:
     """ONNX's number of a numpy dtype name (``bfloat16``, ``string`` and ``int4`` too)."""
-    special = {
-        "bfloat16": onnx.TensorProto.BFLOAT16,
-        "string": onnx.TensorProto.STRING,
-        "int4": onnx.TensorProto.INT4,
-        "uint4": onnx.TensorProto.UINT4,
-    }
-    if dtype in special:
-        return int(special[dtype])
-    return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+    name = {"float32": "FLOAT", "float64": "DOUBLE"}.get(dtype, dtype.upper())
+    return int(onnx.TensorProto.DataType.Value(name))
 
 
 # An emitter that knows the shape of every tensor, for readers whose layers decide by shapes.
@@ -435,19 +428,8 @@ class TypedEmitter(Emitter):
         """Note what ONNX says of the outputs of a node whose inputs have their types."""
         names = set(filter(None, node.input))
         kinds = {name: onnx.helper.make_tensor_type_proto(*self._types[name]) for name in names}
-        small = {
-            name: onnx.numpy_helper.from_array(np.asarray(self._small[name]), name)
-            for name in names & self._small.keys()
-        }
         try:
-            inferred = onnx.shape_inference.infer_node_outputs(
-                onnx.defs.get_schema(node.op_type, OPSET),
-                node,
-                kinds,
-                small,
-                opset_imports=[onnx.helper.make_opsetid("", OPSET)],
-                ir_version=IR_VERSION,
-            )
+            inferred = infer_outputs(node, OPSET, kinds, self._small)
         except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
             text = sanitize(str(error).split(")", 1)[-1].strip(), 160)
             raise MisfitError(f"its inputs do not fit ({text})") from error

@@ -11,7 +11,7 @@ import re
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -100,9 +100,9 @@ def sniff(path: str | os.PathLike[str]) -> Recognised:
 
 
 def _folder(place: Path) -> Recognised:
-    for name, words in (("saved_model.pb", "SavedModel"), ("saved_model.pbtxt", "SavedModel")):
+    for name in ("saved_model.pb", "saved_model.pbtxt"):
         if (place / name).is_file():
-            return Recognised("saved_model", f"TensorFlow {words}", f"it holds {name}")
+            return Recognised("saved_model", "TensorFlow SavedModel", f"it holds {name}")
     return Recognised("folder", "folder", "it holds no saved_model.pb")
 
 
@@ -115,9 +115,8 @@ def _recognise(stream: BinaryIO, size: int) -> Recognised:
     for check in (_magic, _flat_buffer, _text):
         recognised = check(head)
         if recognised is not None:
-            return (
-                _late_text(stream, recognised) if recognised.format == "text file" else recognised
-            )
+            plain = recognised.format == "text file"
+            return _late_text(stream, recognised) if plain else recognised
     protobuf = _protobuf(stream, size)
     if protobuf is not None:
         return protobuf
@@ -161,12 +160,7 @@ def _magic(head: bytes) -> Recognised | None:
     for magic, kind, words in _MAGIC:
         if head.startswith(magic):
             return Recognised(kind, words, f"begins with {magic!r}")
-    if head[:2] == b"BM" and head[14:18] in (
-        b"\x28\0\0\0",
-        b"\x0c\0\0\0",
-        b"\x6c\0\0\0",
-        b"\x7c\0\0\0",
-    ):
+    if head[:2] == b"BM" and head[14:15] in b"\x28\x0c\x6c\x7c" and head[15:18] == bytes(3):
         return Recognised("picture", "BMP image", "begins with b'BM' and a bitmap header")
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return Recognised("unknown", "WebP image", "begins with RIFF....WEBP")
@@ -213,25 +207,25 @@ def _zip(stream: BinaryIO, head: bytes) -> Recognised:
 _MAX_NAMES = 100_000
 
 
+_FLAT_BUFFERS = {
+    b"TFL3": ("tflite", "TensorFlow Lite model"),
+    b"RKNN": ("rknn_vendor", "vendor RKNN model (bare FlatBuffer)"),
+    b"ORTM": ("unknown", "ONNX Runtime model (.ort)"),
+}
+
+
 def _flat_buffer(head: bytes) -> Recognised | None:
-    if head[4:8] == b"TFL3":
-        return Recognised("tflite", "TensorFlow Lite model", "TFL3 at byte 4")
-    if head[4:8] == b"RKNN":
-        return Recognised("rknn_vendor", "vendor RKNN model (bare FlatBuffer)", "RKNN at byte 4")
-    if head[4:8] == b"ORTM":
-        return Recognised("unknown", "ONNX Runtime model (.ort)", "ORTM at byte 4")
-    return None
+    known = _FLAT_BUFFERS.get(mark := head[4:8])
+    return None if known is None else Recognised(*known, f"{mark.decode()} at byte 4")
 
 
 def _text(head: bytes) -> Recognised | None:
     text = _decoded(head)
     if text is None:
         return None
-    for check in _TEXT_CHECKS:
-        recognised = check(text)
-        if recognised is not None:
-            return recognised
-    return Recognised("unknown", "text file", "its bytes are text")
+    kinds = (check(text) for check in _TEXT_CHECKS)
+    plain = Recognised("unknown", "text file", "its bytes are text")
+    return next((kind for kind in kinds if kind is not None), plain)
 
 
 def _decoded(head: bytes) -> str | None:
@@ -269,13 +263,12 @@ def _json_text(text: str) -> Recognised | None:
         return Recognised("rknn_vendor", "vendor RKNN model (bare JSON)", "JSON, network_platform")
     if '"nodes"' in text and ('"op"' in text or '"arg_nodes"' in text):
         return Recognised("mxnet", "MXNet symbol (JSON)", 'JSON with "nodes" and "op"')
+    words = "JSON file"
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        complete = False
-    else:
-        complete = True
-    return Recognised("unknown", "JSON file" if complete else "text file", "begins with a bracket")
+        words = "text file"
+    return Recognised("unknown", words, "begins with a bracket")
 
 
 def _recipe_text(text: str) -> Recognised | None:
@@ -348,12 +341,7 @@ _MODEL_FIELDS = {
 _GRAPH = 7
 _GRAPH_DEF_FIELDS = {1: LENGTH, 2: LENGTH, 3: VARINT, 4: LENGTH, 5: LENGTH}
 # ModelProto has a dozen kinds of fields; repeated ones (metadata, functions) stay far below this
-_MAX_FIELDS = 100_000
-
-
-def outer_fields(stream: BinaryIO, size: int) -> Iterator[tuple[int, int, int, int]]:
-    """See :func:`engine.base.formats.protobuf.file_fields`."""
-    return file_fields(stream, size, _MAX_FIELDS)
+MAX_FIELDS = 100_000
 
 
 def _protobuf(stream: BinaryIO, size: int) -> Recognised | None:
@@ -361,7 +349,7 @@ def _protobuf(stream: BinaryIO, size: int) -> Recognised | None:
     fields: list[tuple[int, int, int, int]] = []
     end: ProtobufError | None = None
     try:
-        fields.extend(outer_fields(stream, size))
+        fields.extend(file_fields(stream, size, MAX_FIELDS))
     except ProtobufError as error:
         end = error
     numbers = Counter(number for number, _, _, _ in fields)

@@ -16,10 +16,10 @@ import onnx_ir as ir
 from engine.base.errors import GraphError, SourceModelError
 from engine.base.files import read_bounded, sha256_of
 from engine.base.findings import EXTERNAL_WEIGHTS, Finding
-from engine.base.formats.protobuf import TruncatedError
+from engine.base.formats.protobuf import TruncatedError, file_fields
 from engine.base.text import human_bytes, sanitize, some_of
 from engine.frontends.onnx.tensors import check_tensor_sizes, stored, walk
-from engine.frontends.sniff import outer_fields, sniff
+from engine.frontends.sniff import MAX_FIELDS, sniff
 from engine.graph.ir.graph import parse_proto
 from engine.graph.ir.naming import MAX_PROTO_BYTES, STANDARD_DOMAINS
 from engine.graph.ir.opsets import NEWEST_OPSET
@@ -316,7 +316,7 @@ def _damaged(place: Path, size: int) -> SourceModelError:
     missing = ""
     try:
         with place.open("rb") as stream:
-            for _ in outer_fields(stream, size):
+            for _ in file_fields(stream, size, MAX_FIELDS):
                 pass
     except TruncatedError as error:
         missing = f": {error}"

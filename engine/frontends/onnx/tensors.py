@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from pathlib import Path
@@ -15,6 +15,7 @@ from onnx import numpy_helper
 from engine.base.errors import SourceModelError
 from engine.base.text import did_you_mean, human_bytes, sanitize, shape_text
 from engine.frontends.ends import left_out, reached, require_once
+from engine.graph.ir.naming import IR_VERSION
 from engine.graph.ir.rewriting import refill
 from engine.graph.ir.shapes import infer_bounded
 from engine.graph.ir.weightless import strip_weights
@@ -369,6 +370,32 @@ def _infos(proto: onnx.ModelProto, names: set[str]) -> dict[str, onnx.ValueInfoP
         copies[name] = onnx.ValueInfoProto()
         copies[name].CopyFrom(known[name])
     return copies
+
+
+def infer_outputs(
+    node: onnx.NodeProto,
+    opset: int,
+    types: Mapping[str, onnx.TypeProto],
+    constants: Mapping[str, np.ndarray],
+) -> dict[str, onnx.TypeProto]:
+    """Output -> the type that ONNX infers for a node of its own domain.
+
+    Args:
+        types: of its inputs.
+        constants: numbers of those inputs that inference may read; others may be in it.
+
+    Raises:
+        SchemaError, InferenceError, ValidationError, RuntimeError, ValueError: as ONNX raises them.
+    """
+    kinds: dict[str, onnx.TypeProto] = onnx.shape_inference.infer_node_outputs(
+        onnx.defs.get_schema(node.op_type, opset),
+        node,
+        dict(types),
+        {n: numpy_helper.from_array(constants[n], n) for n in node.input if n in constants},
+        opset_imports=[onnx.helper.make_opsetid("", opset)],
+        ir_version=IR_VERSION,
+    )
+    return kinds
 
 
 def sort_nodes(graph: onnx.GraphProto) -> None:

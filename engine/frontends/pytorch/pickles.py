@@ -11,17 +11,17 @@ tree of modules), ``data/N`` (storages), ``code/**.py`` (TorchScript as text), `
 
 from __future__ import annotations
 
-import hashlib
 import pickletools
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 from engine.base.errors import SourceModelError
+from engine.base.files import sha256_of
 from engine.base.text import human_bytes, sanitize
 from engine.frontends.facts import words
 
@@ -73,10 +73,7 @@ class TensorRecord:
     @property
     def elements(self) -> int:
         """How many numbers it has."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return prod(self.shape)
 
     @property
     def bytes(self) -> int:
@@ -358,22 +355,23 @@ class Archive:
         except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
             raise self._damaged(str(error)) from error
         entries = self._zip.infolist()
-        if len(entries) > _MAX_RECORDS:
+        try:
+            if len(entries) > _MAX_RECORDS:
+                raise self._damaged(f"it lists {len(entries)} records")
+            self._refuse_twins(entries)
+            self._check_sizes(entries)
+        except SourceModelError:
             self._zip.close()
-            raise self._damaged(f"it lists {len(entries)} records")
-        self._refuse_twins(entries)
+            raise
         self._entries = {e.filename.partition("/")[2] or e.filename: e for e in entries}
         self.records = {name: entry.file_size for name, entry in self._entries.items()}
-        self._check_sizes(entries)
 
     def __enter__(self) -> Archive:
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        *_error: object,
     ) -> None:
         self._zip.close()
 
@@ -385,7 +383,6 @@ class Archive:
         folders = {entry.filename.partition("/")[0] for entry in entries}
         names = {entry.filename.lower() for entry in entries}
         if len(folders) > 1 or len(names) < len(entries):
-            self._zip.close()
             raise self._damaged("it has several folders, or two records of one name")
 
     def _check_sizes(self, entries: list[zipfile.ZipInfo]) -> None:
@@ -393,7 +390,6 @@ class Archive:
         total = sum(entry.file_size for entry in entries)
         size = self.path.stat().st_size
         if total > _MAX_BYTES or total > _FREE_BYTES + _MAX_RATIO * size:
-            self._zip.close()
             raise SourceModelError(
                 f"{sanitize(self.path.name)} has {human_bytes(size)} and says that it unpacks to "
                 f"{human_bytes(total)}.",
@@ -434,14 +430,10 @@ class Archive:
 
     def digest(self) -> str:
         """Hexadecimal SHA-256 of the file."""
-        hasher = hashlib.sha256()
         try:
-            with self.path.open("rb") as stream:
-                while chunk := stream.read(_CHUNK):
-                    hasher.update(chunk)
+            return sha256_of(self.path)
         except OSError as error:
             raise self._damaged(str(error)) from error
-        return hasher.hexdigest()
 
     def _damaged(self, why: str) -> SourceModelError:
         return SourceModelError(

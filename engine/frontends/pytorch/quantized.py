@@ -61,8 +61,8 @@ def fake_quantization(module: Any) -> dict[str, Callable[..., Any]]:
     buffers = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
     return {
         "aten::fused_moving_avg_obs_fake_quant": _fused(buffers),
-        "aten::fake_quantize_per_tensor_affine": _per_tensor(buffers),
-        "aten::fake_quantize_per_channel_affine": _per_channel(buffers),
+        "aten::fake_quantize_per_tensor_affine": _plain(buffers),
+        "aten::fake_quantize_per_channel_affine": _plain(buffers, "i"),
     }
 
 
@@ -93,20 +93,13 @@ def _fused(buffers: dict[str, torch.Tensor]) -> Callable[..., Any]:
     return symbolic
 
 
-def _per_tensor(buffers: dict[str, torch.Tensor]) -> Callable[..., Any]:
-    @symbolic_helper.parse_args("v", "v", "v", "i", "i")
-    def symbolic(g: Any, x: Any, scale: Any, zero_point: Any, low: int, high: int) -> Any:
-        return _quantize(g, x, scale, zero_point, low, high, None, buffers)
+def _plain(buffers: dict[str, torch.Tensor], *axis: str) -> Callable[..., Any]:
+    """``fake_quantize_per_tensor_affine``, or with the argument ``axis`` that per channel."""
 
-    return symbolic
-
-
-def _per_channel(buffers: dict[str, torch.Tensor]) -> Callable[..., Any]:
-    @symbolic_helper.parse_args("v", "v", "v", "i", "i", "i")
-    def symbolic(
-        g: Any, x: Any, scale: Any, zero_point: Any, axis: int, low: int, high: int
-    ) -> Any:
-        return _quantize(g, x, scale, zero_point, low, high, axis, buffers)
+    @symbolic_helper.parse_args("v", "v", "v", *axis, "i", "i")
+    def symbolic(g: Any, x: Any, scale: Any, zero_point: Any, *numbers: int) -> Any:
+        *along, low, high = numbers
+        return _quantize(g, x, scale, zero_point, low, high, along[0] if along else None, buffers)
 
     return symbolic
 

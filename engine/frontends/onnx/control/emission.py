@@ -11,7 +11,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from engine.frontends.facts import words
-from engine.graph.ir.naming import IR_VERSION, STANDARD_DOMAINS, UniqueNames
+from engine.frontends.onnx.tensors import infer_outputs
+from engine.graph.ir.naming import STANDARD_DOMAINS, UniqueNames
 from engine.graph.ir.rewriting import attribute, static_shape
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ class Emission:
         self._steps = 0
         self._folded = 0
         self._evaluator = _evaluator(opset)
-        self._imports = [helper.make_opsetid("", opset)]
 
     def step(self) -> None:
         """Count a node of a branch or an iteration.
@@ -221,16 +221,10 @@ class Emission:
         types = {name: self._types[name] for name in read if name in self._types}
         if any(name not in types for name in read):
             return
-        data = {
-            name: numpy_helper.from_array(self._known[name], name)
-            for name in read
-            if name in self._known and self._known[name].size <= _MAX_SHAPE_DATA
-        }
+        known = {name: self._known[name] for name in read if name in self._known}
+        small = {name: array for name, array in known.items() if array.size <= _MAX_SHAPE_DATA}
         try:
-            schema = onnx.defs.get_schema(node.op_type, self.opset, "")
-            types_inferred = onnx.shape_inference.infer_node_outputs(
-                schema, node, types, data, opset_imports=self._imports, ir_version=IR_VERSION
-            )
+            types_inferred = infer_outputs(node, self.opset, types, small)
         except _INFERENCE_ERRORS:
             return  # checking the whole graph says what is wrong with it
         self._types.update((name, kind) for name, kind in types_inferred.items() if name)
