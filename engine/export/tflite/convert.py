@@ -26,7 +26,7 @@ from engine.export.tflite import (
 )
 from engine.export.tflite.emitter import LAST, PLAIN, Emitter, Form, in_form, kind_of
 from engine.export.tflite.layer import Known, Layer, layer_of, operand_of, quant_of, shape_of
-from engine.export.tflite.writer import Quant, TfliteWriter
+from engine.export.tflite.writer import Quant
 from engine.graph.ir import Graph
 
 _EMITTED: Mapping[str, Callable[[Layer, Emitter], None]] = {
@@ -137,8 +137,7 @@ def to_tflite(
     nodes = list(graph.nodes)
     known = Known(graph)
     _require_known([node for node in nodes if node not in known.constant])
-    writer = TfliteWriter(description)
-    emitter = Emitter(writer)
+    emitter = Emitter(description)
     inner = graph.model.graph
     done: set[ir.Node] = set()
     inputs = tuple(_input(value, emitter, done, known, turn=inputs_last) for value in inner.inputs)
@@ -172,7 +171,7 @@ def to_tflite(
             "Call reset_all_variables() of the interpreter before each run.",
         ),
     )
-    return TfliteModel(writer.to_bytes(), inputs, ports, findings)
+    return TfliteModel(emitter.to_bytes(), inputs, ports, findings)
 
 
 def _require_known(nodes: list[ir.Node]) -> None:
@@ -211,10 +210,10 @@ def _input(
     real = quant is not None or kind == "float32"
     turned = turn and real and len(shape) == 4 and not _is_turned_behind(stored)
     form: Form = LAST if turned else PLAIN
-    tensor = emitter.writer.tensor(name, in_form(shape, form), kind, quant)
+    tensor = emitter.tensor(name, in_form(shape, form), kind, quant)
     emitter.given(stored, form, tensor)
-    emitter.writer.inputs.append(tensor)
-    return Port(name, value.name or "", emitter.writer.shape(tensor), quant, form)
+    emitter.inputs.append(tensor)
+    return Port(name, value.name or "", emitter.shape(tensor), quant, form)
 
 
 def _is_turned_behind(value: ir.Value) -> bool:
@@ -253,7 +252,7 @@ def _quantize(node: ir.Node, emitter: Emitter, known: Known) -> None:
     if operand.quant is not None:
         tensor = emitter.requantized(source, quant, name)
     else:
-        tensor = emitter.writer.tensor(name, emitter.writer.shape(source), "int8", quant)
+        tensor = emitter.tensor(name, emitter.shape(source), "int8", quant)
         emitter.emit("QUANTIZE", [source], [tensor])
     emitter.given(stored, form, tensor)
 
@@ -267,9 +266,8 @@ def _output(value: ir.Value, emitter: Emitter, known: Known, *, turn: bool) -> P
         emitter.given(stored, PLAIN, emitter.constant(value.name or "constant", array, quant))
     form = emitter.form_of([operand]) if turn and len(shape) == 4 else PLAIN
     tensor = emitter.read(operand, form)
-    emitter.writer.outputs.append(tensor)
-    names = emitter.writer
-    return Port(names.name(tensor), value.name or "", names.shape(tensor), quant, form)
+    emitter.outputs.append(tensor)
+    return Port(emitter.name(tensor), value.name or "", emitter.shape(tensor), quant, form)
 
 
 def _of_layers(

@@ -106,7 +106,7 @@ def unary(layer: Layer, emitter: Emitter) -> None:
 
 def _clip(layer: Layer, emitter: Emitter, form: Form) -> None:
     source = emitter.as_float(layer.data, form)
-    kind = emitter.writer.kind(source)
+    kind = emitter.kind(source)
     bounds = [layer.constant(1), layer.constant(2)]
     for bound, name in zip(bounds, ("MAXIMUM", "MINIMUM"), strict=True):
         if bound is None:
@@ -142,10 +142,10 @@ def _gather(
         tables: the shape of the tables: which one holds where, broadcast over the input.
     """
     source = emitter.read(layer.data, form)
-    shape = emitter.writer.shape(source)
+    shape = emitter.shape(source)
     name = layer.target.value.name or "tensor"
     whole = emitter.cast(source, "int32")
-    index = emitter.writer.tensor(f"{name}/index", shape, "int32")
+    index = emitter.tensor(f"{name}/index", shape, "int32")
     offsets = 128 + 256 * np.arange(int(np.prod(tables)), dtype=np.int32).reshape(tables)
     emitter.emit("ADD", [whole, emitter.ints("offsets", offsets)], [index])
     table = emitter.constant(f"{name}/table", entries, layer.target.quant)
@@ -192,7 +192,7 @@ def binary(layer: Layer, emitter: Emitter) -> None:
         type_ = "int32"
     result = sources[0]
     for other in sources[1:]:
-        shape = np.broadcast_shapes(emitter.writer.shape(result), emitter.writer.shape(other))
+        shape = np.broadcast_shapes(emitter.shape(result), emitter.shape(other))
         label = f"{layer.target.value.name}/{type_}"
         result = emitter.compute(kind, [result, other], label, shape, type_, **options)
     if layer.node.op_type == "Mean":
@@ -322,7 +322,7 @@ def softmax(layer: Layer, emitter: Emitter) -> None:
         return
     label = f"{layer.target.value.name}/softmax"
     if integers:
-        result = emitter.writer.tensor(label, emitter.writer.shape(source), "int8", _SOFTMAX)
+        result = emitter.tensor(label, emitter.shape(source), "int8", _SOFTMAX)
         emitter.emit(kind, [source], [result], **options)
     else:
         result = emitter.compute(kind, [source], label, None, "float32", **options)

@@ -155,15 +155,15 @@ class Target(Operand):
     activation: str = "NONE"
 
 
-class Emitter:
+class Emitter(TfliteWriter):
     """The file in the making.
 
     Attributes:
         stateful: layers whose operator keeps a state from one run to the next.
     """
 
-    def __init__(self, writer: TfliteWriter) -> None:
-        self.writer = writer
+    def __init__(self, description: str) -> None:
+        super().__init__(description)
         self.stateful: list[str] = []
         self._made: dict[tuple[ir.Value, Form], int] = {}
 
@@ -203,16 +203,13 @@ class Emitter:
 
     def dequantized(self, source: int) -> int:
         """A tensor of 8 bits as float32."""
-        name = f"{self.writer.name(source)}/float"
-        tensor = self.writer.tensor(name, self.writer.shape(source), "float32")
-        self.emit("DEQUANTIZE", [source], [tensor])
-        return tensor
+        return self.compute("DEQUANTIZE", [source], f"{self.name(source)}/float")
 
     def in_params(self, tensor: int, quant: Quant | None) -> int:
         """A tensor of 8 bits with other parameters; itself where they are the same."""
-        if self.writer.quant(tensor) == quant or quant is None:
+        if self.quant(tensor) == quant or quant is None:
             return tensor
-        return self.requantized(tensor, quant, f"{self.writer.name(tensor)}/requantized")
+        return self.requantized(tensor, quant, f"{self.name(tensor)}/requantized")
 
     def requantized(self, tensor: int, quant: Quant, name: str) -> int:
         """The same values with other parameters, rounded as the graph does.
@@ -221,13 +218,9 @@ class Emitter:
         value in 3000 was a step off, which layers behind it made six.
         """
         source = self.dequantized(tensor)
-        output = self.writer.tensor(name, self.writer.shape(tensor), "int8", quant)
+        output = self.tensor(name, self.shape(tensor), "int8", quant)
         self.emit("QUANTIZE", [source], [output])
         return output
-
-    def constant(self, name: str, array: np.ndarray, quant: Quant | None = None) -> int:
-        """A constant tensor."""
-        return self.writer.constant(name, array, quant)
 
     def ints(self, name: str, values: npt.ArrayLike) -> int:
         """A constant tensor of int32, as shapes, axes and paddings are."""
@@ -239,7 +232,7 @@ class Emitter:
         self, name: str, inputs: Sequence[int], outputs: Sequence[int], **options: Option
     ) -> None:
         """Add an operator; its options have the names of ``options.toml``."""
-        self.writer.operator(name, inputs, outputs, options, _VERSIONS.get(name, 1))
+        self.operator(name, inputs, outputs, options, _VERSIONS.get(name, 1))
 
     def compute(
         self,
@@ -256,9 +249,7 @@ class Emitter:
             label: of the output.
             shape: of the output; None: that of the first input.
         """
-        output = self.writer.tensor(
-            label, self.writer.shape(inputs[0]) if shape is None else shape, kind
-        )
+        output = self.tensor(label, self.shape(inputs[0]) if shape is None else shape, kind)
         self.emit(name, inputs, [output], **options)
         return output
 
@@ -266,7 +257,7 @@ class Emitter:
         self, name: str, inputs: Sequence[int], shape: Sequence[int], label: str, **options: Option
     ) -> int:
         """Add an operator whose output has type and parameters of its first input; its number."""
-        output = self.writer.like(inputs[0], label, shape)
+        output = self.like(inputs[0], label, shape)
         self.emit(name, inputs, [output], **options)
         return output
 
@@ -288,15 +279,21 @@ class Emitter:
         self.emit(name, inputs, [output], **options)
         self.settle(target, form, output)
 
+    def carry(
+        self, target: Target, form: Form, name: str, inputs: Sequence[int], **options: Option
+    ) -> None:
+        """:meth:`write` of an operator that keeps the parameters of its first input."""
+        self.write(target, form, name, inputs, self.quant(inputs[0]), **options)
+
     def cast(self, source: int, kind: str) -> int:
         """A tensor, as it is stored, in another type; itself where it has it."""
-        before = self.writer.kind(source)
+        before = self.kind(source)
         if before == kind:
             return source
         return self.compute(
             "CAST",
             [source],
-            f"{self.writer.name(source)}/{kind}",
+            f"{self.name(source)}/{kind}",
             kind=kind,
             in_data_type=type_number(before),
             out_data_type=type_number(kind),
@@ -306,7 +303,7 @@ class Emitter:
         """Say that a tensor, as it was computed, is what a layer writes; a float one is quantized
         where the target is.
         """
-        if target.quant is not None and self.writer.quant(tensor) is None:
+        if target.quant is not None and self.quant(tensor) is None:
             output = self.output(target, form)
             self.emit("QUANTIZE", [tensor], [output])
             tensor = output
@@ -314,13 +311,13 @@ class Emitter:
 
     def transpose(self, source: int, perm: Sequence[int], name: str) -> int:
         """A tensor with its dimensions in another order."""
-        shape = self.writer.shape(source)
+        shape = self.shape(source)
         turned = [shape[axis] for axis in perm]
         return self.move("TRANSPOSE", [source, self.ints("perm", perm)], turned, name)
 
     def reshape(self, source: int, shape: Sequence[int], name: str) -> int:
         """The same values in another shape; itself where it has it."""
-        if self.writer.shape(source) == tuple(shape):
+        if self.shape(source) == tuple(shape):
             return source
         return self.move("RESHAPE", [source, self.ints("shape", shape)], shape, name)
 
@@ -338,11 +335,11 @@ class Emitter:
         name = self._name(target.value, form)
         if params != target.quant:
             name = f"{name}/raw"
-        return self.writer.tensor(name, shape, target.kind, params)
+        return self.tensor(name, shape, target.kind, params)
 
     def settle(self, target: Target, form: Form, tensor: int) -> None:
         """Say that a tensor is what a layer writes, converted to the target's parameters."""
-        if target.quant is not None and self.writer.quant(tensor) != target.quant:
+        if target.quant is not None and self.quant(tensor) != target.quant:
             tensor = self.requantized(tensor, target.quant, self._name(target.value, form))
         self._made[target.value, form] = tensor
 

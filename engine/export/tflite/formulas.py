@@ -29,12 +29,12 @@ class Formula:
 
     def __call__(self, kind: str, *inputs: int) -> int:
         """An operator on values that are broadcast."""
-        shape = np.broadcast_shapes(*map(self._emitter.writer.shape, inputs))
+        shape = np.broadcast_shapes(*map(self._emitter.shape, inputs))
         return self._emitter.compute(kind, inputs, self._name(kind), shape)
 
     def over(self, kind: str, source: int, axes: Sequence[int], *, keep: bool = True) -> int:
         """A reduction over axes; they stay with size 1 where ``keep``."""
-        before = self._emitter.writer.shape(source)
+        before = self._emitter.shape(source)
         gone = {axis % len(before) for axis in axes}
         shape = [1 if at in gone else size for at, size in enumerate(before)]
         if not keep:

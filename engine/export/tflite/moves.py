@@ -51,7 +51,7 @@ def reshape(layer: Layer, emitter: Emitter) -> None:
     form = LAST if _is_point(before) and emitter.has(layer.data.value, LAST) else PLAIN
     source = layer.read(emitter, form)
     inputs = [source, emitter.ints("shape", after)]
-    emitter.write(layer.target, PLAIN, "RESHAPE", inputs, emitter.writer.quant(source))
+    emitter.carry(layer.target, PLAIN, "RESHAPE", inputs)
 
 
 def _is_point(shape: Sequence[int]) -> bool:
@@ -72,7 +72,7 @@ def transpose(layer: Layer, emitter: Emitter) -> None:
     before = there[-1]
     source = layer.read(emitter, before)
     inputs = [source, emitter.ints("perm", _between(perm, before, PLAIN))]
-    emitter.write(layer.target, PLAIN, "TRANSPOSE", inputs, emitter.writer.quant(source))
+    emitter.carry(layer.target, PLAIN, "TRANSPOSE", inputs)
 
 
 def _between(perm: Sequence[int], before: Form, after: Form) -> list[int]:
@@ -115,13 +115,13 @@ def split(layer: Layer, emitter: Emitter) -> None:
     form = emitter.form_of([layer.data])
     axis = _axis(int(layer.attribute("axis", 0)), rank, form)
     source = layer.read(emitter, form)
-    quant = emitter.writer.quant(source)
+    quant = emitter.quant(source)
     read = list(layer.outputs)
     for at, value in enumerate(layer.node.outputs):
         if not value.uses() and not value.is_graph_output():
             read.insert(at, Target(value, quant, shape_of(value, layer.node)))
     outputs = [emitter.output(target, form, quant) for target in read]
-    sizes = [emitter.writer.shape(output)[axis] for output in outputs]
+    sizes = [emitter.shape(output)[axis] for output in outputs]
     where = emitter.constant("axis", np.array(axis, np.int32))
     if len(set(sizes)) == 1:
         emitter.emit("SPLIT", [where, source], outputs, count=len(outputs))
@@ -155,11 +155,9 @@ def slices(layer: Layer, emitter: Emitter) -> None:
         begin, end, step = (
             [cut[axis] for axis in channels_last(rank)] for cut in (begin, end, step)
         )
-    source = layer.read(emitter, form)
-    quant = emitter.writer.quant(source)
     cuts = [emitter.ints("cut", cut) for cut in (begin, end, step)]
-    inputs = [source, *cuts]
-    emitter.write(layer.target, form, "STRIDED_SLICE", inputs, quant, end_mask=open_ends)
+    inputs = [layer.read(emitter, form), *cuts]
+    emitter.carry(layer.target, form, "STRIDED_SLICE", inputs, end_mask=open_ends)
 
 
 def pad(layer: Layer, emitter: Emitter) -> None:
@@ -178,7 +176,7 @@ def pad(layer: Layer, emitter: Emitter) -> None:
     if form is LAST:
         amounts = [amounts[axis] for axis in channels_last(rank)]
     source = layer.read(emitter, form)
-    quant = emitter.writer.quant(source)
+    quant = emitter.quant(source)
     where = emitter.ints("pads", amounts)
     mode = layer.attribute("mode", "constant")
     if mode == "constant":
@@ -188,9 +186,9 @@ def pad(layer: Layer, emitter: Emitter) -> None:
         if value is not None and value.array.size:
             real = value.real().reshape(-1)[:1]
         other = emitter.constant("pad", real if quant is None else quant.stored(real), quant)
-        emitter.write(layer.target, form, "PADV2", [source, where, other], quant)
+        emitter.carry(layer.target, form, "PADV2", [source, where, other])
     elif mode == "reflect":
-        emitter.write(layer.target, form, "MIRROR_PAD", [source, where], quant, mode=0)
+        emitter.carry(layer.target, form, "MIRROR_PAD", [source, where], mode=0)
     else:
         raise refused(layer.node, f"TFLite has no padding {mode}")
 
@@ -202,7 +200,7 @@ def tile(layer: Layer, emitter: Emitter) -> None:
     counts = [a // b for a, b in zip(after, whole, strict=True)]
     source = emitter.reshape(layer.read(emitter, PLAIN), whole, f"{layer.node.name}/whole")
     inputs = [source, emitter.ints("counts", counts)]
-    emitter.write(layer.target, PLAIN, "TILE", inputs, emitter.writer.quant(source))
+    emitter.carry(layer.target, PLAIN, "TILE", inputs)
 
 
 def depth_to_space(layer: Layer, emitter: Emitter) -> None:
@@ -214,15 +212,14 @@ def depth_to_space(layer: Layer, emitter: Emitter) -> None:
         # TFLite's order of channels is the other one: gather them into it first
         order = np.arange(layer.data.shape[1]).reshape(-1, size * size).T.reshape(-1)
         source = _gathered(emitter, source, order, 3, f"{layer.node.name}/ordered", "order")
-    quant = emitter.writer.quant(source)
-    emitter.write(layer.target, LAST, kind, [source], quant, block_size=size)
+    emitter.carry(layer.target, LAST, kind, [source], block_size=size)
 
 
 def _gathered(
     emitter: Emitter, source: int, places: npt.ArrayLike, axis: int, label: str, name: str
 ) -> int:
     """Elements along an axis by their places, which become a constant called ``name``."""
-    shape = list(emitter.writer.shape(source))
+    shape = list(emitter.shape(source))
     shape[axis] = len(np.asarray(places))
     inputs = [source, emitter.ints(name, places)]
     return emitter.move("GATHER", inputs, shape, label, axis=axis)
@@ -241,7 +238,7 @@ def reduce(layer: Layer, emitter: Emitter) -> None:
     kind = REDUCTIONS[layer.node.op_type]
     if kind == "REDUCE_PROD" and layer.quantized:
         source = emitter.dequantized(source)
-    quant = emitter.writer.quant(source) if kind.startswith("REDUCE") else None
+    quant = emitter.quant(source) if kind.startswith("REDUCE") else None
     after = form if keep else PLAIN
     where = emitter.ints("axes", [_axis(axis, rank, form) for axis in axes])
     if kind == "REDUCE_PROD" and layer.quantized:
@@ -277,14 +274,13 @@ def resize(layer: Layer, emitter: Emitter) -> None:
     ]
     if rows != [[min(i * b // a, b - 1) for i in range(a)] for b, a in pairs]:
         for axis, index in enumerate(rows, start=1):
-            if index != list(range(emitter.writer.shape(source)[axis])):
-                label = f"{emitter.writer.name(source)}/rows"
+            if index != list(range(emitter.shape(source)[axis])):
+                label = f"{emitter.name(source)}/rows"
                 source = _gathered(emitter, source, index, axis, label, "rows")
         emitter.settle(layer.target, LAST, source)
         return
     inputs = [source, emitter.ints("size", after[2:])]
-    quant = emitter.writer.quant(source)
-    emitter.write(layer.target, LAST, "RESIZE_NEAREST_NEIGHBOR", inputs, quant)
+    emitter.carry(layer.target, LAST, "RESIZE_NEAREST_NEIGHBOR", inputs)
 
 
 def _linear(layer: Layer, emitter: Emitter, place: str) -> None:
@@ -292,7 +288,7 @@ def _linear(layer: Layer, emitter: Emitter, place: str) -> None:
     a step off, and that became 48 steps behind the next layers of a pose net.
     """
     source = emitter.as_float(layer.data, LAST)
-    batch, _, _, channels = emitter.writer.shape(source)
+    batch, _, _, channels = emitter.shape(source)
     size = layer.target.shape[2:]
     result = emitter.compute(
         "RESIZE_BILINEAR",

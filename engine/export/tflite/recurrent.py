@@ -133,7 +133,7 @@ def _initial(layer: Layer, emitter: Emitter, index: int, way: int) -> int | None
     if isinstance(state, Constant) and not np.any(state.real()):
         return None
     whole = input_tensor(state, layer, emitter, PLAIN, integers=False)
-    ways, *shape = emitter.writer.shape(whole)
+    ways, *shape = emitter.shape(whole)
     if ways > 1:
         whole = _cut(emitter, whole, way, f"{layer.node.name}/initial")
     return emitter.reshape(whole, shape, f"{layer.node.name}/state")
@@ -141,7 +141,7 @@ def _initial(layer: Layer, emitter: Emitter, index: int, way: int) -> int | None
 
 def _cut(emitter: Emitter, source: int, at: int, label: str) -> int:
     """One entry of the first axis, which stays."""
-    shape = emitter.writer.shape(source)
+    shape = emitter.shape(source)
     cuts = [[at, *[0] * (len(shape) - 1)], [1, *shape[1:]]]
     inputs = [source, *(emitter.ints("cut", cut) for cut in cuts)]
     return emitter.compute("SLICE", inputs, label, (1, *shape[1:]))
@@ -150,8 +150,8 @@ def _cut(emitter: Emitter, source: int, at: int, label: str) -> int:
 def _joined(emitter: Emitter, parts: Sequence[int], axis: int, label: str) -> int:
     if len(parts) == 1:
         return parts[0]
-    shape = list(emitter.writer.shape(parts[0]))
-    shape[axis] = sum(emitter.writer.shape(part)[axis] for part in parts)
+    shape = list(emitter.shape(parts[0]))
+    shape[axis] = sum(emitter.shape(part)[axis] for part in parts)
     return emitter.compute("CONCATENATION", parts, label, shape, axis=axis)
 
 
@@ -159,7 +159,7 @@ def _steps(
     layer: Layer, emitter: Emitter, source: int, cell: _Cell, *, backwards: bool
 ) -> tuple[int, tuple[int, ...]]:
     """A direction written out: (all outputs (steps, batch, units), the last states)."""
-    steps, batch, features = emitter.writer.shape(source)
+    steps, batch, features = emitter.shape(source)
     label = layer.node.name or layer.node.op_type
     zeros = emitter.constant("zeros", np.zeros((batch, cell.units), np.float32))
     states = tuple(zeros if state is None else state for state in cell.before)
@@ -185,7 +185,7 @@ def _dense(emitter: Emitter, source: int, weights: np.ndarray, bias: np.ndarray,
         emitter.constant(f"{label}/weights", np.ascontiguousarray(weights)),
         emitter.constant(f"{label}/bias", np.ascontiguousarray(bias)),
     ]
-    shape = (emitter.writer.shape(source)[0], len(weights))
+    shape = (emitter.shape(source)[0], len(weights))
     return emitter.compute("FULLY_CONNECTED", inputs, f"{label}/sums", shape)
 
 
@@ -193,10 +193,9 @@ def _gates(emitter: Emitter, source: int, count: int, label: str) -> list[int]:
     """Columns of equal width."""
     if count == 1:
         return [source]
-    rows, columns = emitter.writer.shape(source)
+    rows, columns = emitter.shape(source)
     gates = [
-        emitter.writer.tensor(f"{label}/gate", (rows, columns // count), "float32")
-        for _ in range(count)
+        emitter.tensor(f"{label}/gate", (rows, columns // count), "float32") for _ in range(count)
     ]
     axis = emitter.constant("axis", np.array(1, np.int32))
     emitter.emit("SPLIT", [axis, source], gates, count=count)
@@ -269,7 +268,7 @@ def _operator(
     layer: Layer, emitter: Emitter, source: int, cell: _Cell, *, backwards: bool
 ) -> tuple[int, tuple[int, ...]]:
     """UNIDIRECTIONAL_SEQUENCE_LSTM, whose states start at zero."""
-    steps, batch, _ = emitter.writer.shape(source)
+    steps, batch, _ = emitter.shape(source)
     label, units = layer.node.name or "LSTM", cell.units
     if backwards:
         source = _backwards(emitter, source, f"{label}/backwards")
@@ -286,7 +285,7 @@ def _operator(
         *[-1] * 3,
         *parts(cell.bias + cell.recurrent_bias),
         *[-1] * 2,
-        *(emitter.writer.variable(f"{label}/state", (batch, units)) for _ in range(2)),
+        *(emitter.variable(f"{label}/state", (batch, units)) for _ in range(2)),
         *[-1] * 4,
     ]
     output = emitter.compute(

@@ -29,8 +29,7 @@ def gather(layer: Layer, emitter: Emitter) -> None:
         raise refused(layer.node, "it has no indices")
     else:
         where = _counted(emitter, emitter.read(index, PLAIN), [shape[axis]])
-    quant = emitter.writer.quant(source)
-    emitter.write(layer.target, PLAIN, "GATHER", [source, where], quant, axis=axis)
+    emitter.carry(layer.target, PLAIN, "GATHER", [source, where], axis=axis)
 
 
 def gather_nd(layer: Layer, emitter: Emitter) -> None:
@@ -46,15 +45,14 @@ def gather_nd(layer: Layer, emitter: Emitter) -> None:
     source = _moved(data, layer, emitter)
     sizes = data.shape[: index.shape[-1]]
     where = _counted(emitter, emitter.read(index, PLAIN), sizes)
-    quant = emitter.writer.quant(source)
-    emitter.write(layer.target, PLAIN, "GATHER_ND", [source, where], quant)
+    emitter.carry(layer.target, PLAIN, "GATHER_ND", [source, where])
 
 
 def _counted(emitter: Emitter, index: int, sizes: Sequence[int]) -> int:
     """Indices from the end as indices from the front, which TFLite takes only."""
-    kind = emitter.writer.kind(index)
+    kind = emitter.kind(index)
     whole = emitter.constant("sizes", np.array(sizes, kind))
-    label = f"{emitter.writer.name(index)}/counted"
+    label = f"{emitter.name(index)}/counted"
     return emitter.compute("FLOOR_MOD", [index, whole], label, kind=kind)
 
 
@@ -74,7 +72,7 @@ def picked(layer: Layer, emitter: Emitter) -> None:
             continue
         if at in moved:
             source = _moved(layer.inputs[at], layer, emitter)
-            shape = emitter.writer.shape(source)
+            shape = emitter.shape(source)
             size = int(np.prod(shape))
             positions.append(np.arange(count, count + size).reshape(shape))
             count += size
@@ -91,8 +89,7 @@ def picked(layer: Layer, emitter: Emitter) -> None:
         label = f"{layer.node.name}/both"
         whole = emitter.move("CONCATENATION", sources, (count,), label, axis=0)
     where = emitter.ints("index", evaluated(layer.node, positions)[0])
-    quant = emitter.writer.quant(whole)
-    emitter.write(layer.target, PLAIN, "GATHER", [whole, where], quant, axis=0)
+    emitter.carry(layer.target, PLAIN, "GATHER", [whole, where], axis=0)
 
 
 def _constant(layer: Layer, operand: Operand | Constant | None) -> Constant:
@@ -138,10 +135,10 @@ def top(layer: Layer, emitter: Emitter) -> None:
         raise refused(layer.node, "TFLite gives the largest")
     source = emitter.read(layer.data, PLAIN)
     shape = (*layer.data.shape[:-1], count[0])
-    quant = emitter.writer.quant(source)
+    quant = emitter.quant(source)
     name = layer.node.name or "top"
-    values = emitter.writer.like(source, f"{name}/values", shape)
-    places = emitter.writer.tensor(f"{name}/places", shape, "int32")
+    values = emitter.like(source, f"{name}/values", shape)
+    places = emitter.tensor(f"{name}/places", shape, "int32")
     number = emitter.constant("k", np.array(count[0], np.int32))
     emitter.emit("TOPK_V2", [source, number], [values, places])
     for target in layer.outputs:
@@ -163,7 +160,7 @@ def cumulative_sum(layer: Layer, emitter: Emitter) -> None:
         "CUMSUM",
         [source, emitter.constant("axis", np.array(axis[0], np.int32))],
         f"{layer.target.value.name}/sum",
-        kind=emitter.writer.kind(source),
+        kind=emitter.kind(source),
         exclusive=bool(layer.attribute("exclusive", 0)),
         reverse=bool(layer.attribute("reverse", 0)),
     )

@@ -57,8 +57,8 @@ def conv_transpose(layer: Layer, emitter: Emitter) -> None:
     source = layer.read(emitter, LAST)
     sizes, target_sizes = layer.data.shape[2:], list(layer.target.shape[2:])
     if row:
-        shape = emitter.writer.shape(source)
-        name = f"{emitter.writer.name(source)}/row"
+        shape = emitter.shape(source)
+        name = f"{emitter.name(source)}/row"
         source = emitter.reshape(source, (shape[0], 1, *shape[1:]), name)
         strides, sizes, target_sizes = [1, *strides], (1, *sizes), [1, *target_sizes]
     full = [(size - 1) * s + k for size, s, k in zip(sizes, strides, kernel, strict=True)]
@@ -78,8 +78,8 @@ def conv_transpose(layer: Layer, emitter: Emitter) -> None:
     output = four_dimensions(layer, emitter)
     shape = (batch, *size, channels)
     if not same:
-        name = f"{emitter.writer.name(output)}/uncut"
-        whole = emitter.writer.tensor(name, shape, "int8" if quant else "float32", quant)
+        name = f"{emitter.name(output)}/uncut"
+        whole = emitter.tensor(name, shape, "int8" if quant else "float32", quant)
     inputs = [emitter.ints("shape", shape), parameters[0], source, parameters[1]]
     emitter.emit(
         "TRANSPOSE_CONV",
@@ -250,8 +250,8 @@ def _dense(
     picture = emitter.reshape(source, (rows, 1, 1, shape[-1]), f"{layer.node.name}/points")
     whole = emitter.constant(name, array.reshape(outputs, 1, 1, -1), quant)
     output = emitter.output(layer.target, PLAIN)
-    between = emitter.writer.tensor(
-        f"{emitter.writer.name(output)}/points", (rows, 1, 1, outputs), "int8", layer.target.quant
+    between = emitter.tensor(
+        f"{emitter.name(output)}/points", (rows, 1, 1, outputs), "int8", layer.target.quant
     )
     emitter.emit(
         "CONV_2D",

@@ -78,8 +78,8 @@ def window_of(layer: Layer, emitter: Emitter, shape: Sequence[int]) -> tuple[int
     pads = _pads(layer, shape, strides, dilations)
     source = layer.read(emitter, LAST)
     if dims == 1:
-        batch, size, channels = emitter.writer.shape(source)
-        name = f"{emitter.writer.name(source)}/row"
+        batch, size, channels = emitter.shape(source)
+        name = f"{emitter.name(source)}/row"
         source = emitter.reshape(source, (batch, 1, size, channels), name)
         pads = [0, pads[0], 0, pads[1]]
     row = (1,) * (2 - dims)
@@ -124,7 +124,7 @@ def four_dimensions(layer: Layer, emitter: Emitter, quant: Quant | None = None) 
     kept = quant or layer.target.quant if layer.target.quant else None
     name = f"{layer.target.value.name}/row"
     shape = (batch, 1, size, channels)
-    return emitter.writer.tensor(name, shape, "int8" if kept else "float32", kept)
+    return emitter.tensor(name, shape, "int8" if kept else "float32", kept)
 
 
 def finish(layer: Layer, emitter: Emitter, output: int) -> None:
@@ -145,7 +145,7 @@ def padded(
         lowest: pad with the lowest value, as a maximum needs it; else with zero.
         same: whether SAME may be used.
     """
-    batch, *sizes, channels = emitter.writer.shape(source)
+    batch, *sizes, channels = emitter.shape(source)
     if same and window.is_same(sizes):
         return source, SAME
     pairs = [
@@ -155,12 +155,12 @@ def padded(
     if not any(map(any, pairs)):
         return source, VALID
     shape = (batch, *(size + sum(pair) for size, pair in zip(sizes, pairs, strict=True)), channels)
-    quant = emitter.writer.quant(source)
+    quant = emitter.quant(source)
     inputs = [source, emitter.ints("pads", [[0, 0], *pairs, [0, 0]])]
     if lowest:
         value = np.array([-128], np.int8) if quant else np.array([-np.inf], np.float32)
         inputs.append(emitter.constant("lowest", value, quant))
-    name = f"{emitter.writer.name(source)}/padded"
+    name = f"{emitter.name(source)}/padded"
     return emitter.move("PADV2" if lowest else "PAD", inputs, shape, name), VALID
 
 
@@ -186,7 +186,7 @@ def pool(layer: Layer, emitter: Emitter) -> None:
     source, window = window_of(layer, emitter, kernel)
     if window.dilations != (1, 1):
         raise refused(layer.node, "TFLite has no dilation here")
-    pads, sizes = window.pads, emitter.writer.shape(source)[1:3]
+    pads, sizes = window.pads, emitter.shape(source)[1:3]
     counts_pads = bool(layer.attribute("count_include_pad", 0))
     # with ceil_mode the last window may stand beyond the padded input
     beyond = any(
@@ -194,7 +194,7 @@ def pool(layer: Layer, emitter: Emitter) -> None:
         for end, size, before, behind in zip(window.ends, sizes, pads[:2], pads[2:], strict=True)
     )
     counted = maximum or (not beyond and (not any(pads) or counts_pads))
-    moved = layer.target.quant != emitter.writer.quant(source)
+    moved = layer.target.quant != emitter.quant(source)
     if not maximum and layer.quantized and counted and (moved or any(pads)):
         _average(layer, emitter, source, window)
         return
@@ -205,18 +205,16 @@ def pool(layer: Layer, emitter: Emitter) -> None:
     if between:  # rounded once, not at the pool and at the conversion behind it
         source = emitter.dequantized(source)
     source, padding = padded(emitter, source, window, lowest=maximum)
-    output = four_dimensions(layer, emitter, emitter.writer.quant(source))
-    name, shape = emitter.writer.name(output), emitter.writer.shape(output)
-    pooled = (
-        emitter.writer.tensor(f"{name}/float", shape, "float32") if between or uneven else output
-    )
+    output = four_dimensions(layer, emitter, emitter.quant(source))
+    name, shape = emitter.name(output), emitter.shape(output)
+    pooled = emitter.tensor(f"{name}/float", shape, "float32") if between or uneven else output
     filters = {"filter_h": window.kernel[0], "filter_w": window.kernel[1]}
     kind = "MAX_POOL_2D" if maximum else "AVERAGE_POOL_2D"
     emitter.emit(kind, [source], [pooled], **window.strided(padding), **filters)
     if uneven:
         share = _inside(layer.data.shape[2:], window, counted=counts_pads)
         inputs = [pooled, emitter.constant(f"{layer.node.name}/inside", share)]
-        pooled = emitter.writer.tensor(f"{name}/mean", shape, "float32") if between else output
+        pooled = emitter.tensor(f"{name}/mean", shape, "float32") if between else output
         emitter.emit("MUL", inputs, [pooled])
     if between:
         emitter.emit("QUANTIZE", [pooled], [output])
@@ -242,7 +240,7 @@ def global_pool(layer: Layer, emitter: Emitter) -> None:
     """GlobalAveragePool as MEAN, GlobalMaxPool as REDUCE_MAX, over all axes of the picture."""
     source = layer.read(emitter, LAST)
     average = layer.node.op_type == "GlobalAveragePool"
-    quant = None if average else emitter.writer.quant(source)
+    quant = None if average else emitter.quant(source)
     inputs = [source, emitter.ints("axes", list(range(1, len(layer.data.shape) - 1)))]
     kind = "MEAN" if average else "REDUCE_MAX"
     emitter.write(layer.target, LAST, kind, inputs, quant, keep_dims=True)
@@ -251,7 +249,7 @@ def global_pool(layer: Layer, emitter: Emitter) -> None:
 def _average(layer: Layer, emitter: Emitter, source: int, window: Window) -> None:
     """An average as a depthwise convolution with equal weights."""
     source, padding = padded(emitter, source, window, same=False)
-    channels = emitter.writer.shape(source)[3]
+    channels = emitter.shape(source)[3]
     scale = 1.0 / (_INT8_MAX * window.kernel[0] * window.kernel[1])
     stored = np.full((1, *window.kernel, channels), _INT8_MAX, np.int8)
     weight = emitter.constant("average", stored, Quant((scale,), (0,)))
