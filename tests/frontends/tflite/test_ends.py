@@ -9,7 +9,7 @@ import pytest
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.frontends.load import find_source, inspect_source
-from tests.frontends.tflite.tflite_models import In, Writer, const, interpret, load_bytes, run
+from tests.frontends.tflite.tflite_models import In, Writer, const, interpret, ints, load_bytes, run
 
 _RNG = np.random.default_rng(41)
 
@@ -21,16 +21,12 @@ def _net(*, signature: bool = False, batch: int = 1) -> bytes:
     x = writer.tensor(In((1, 6, 6, 3), name="x", signature=open_batch))
     side = writer.tensor(In((1, 4), name="side", signature=(-1, 4) if batch < 0 else None))
     weights = const(np.random.default_rng(1).normal(size=(4, 3, 3, 3)))
-    numbers = [x, writer.tensor(weights), writer.tensor(const(np.zeros(4)))]
-    features = writer.tensor(In((1, 6, 6, 4), name="features"))
+    features, active = (In((1, 6, 6, 4), name=name) for name in ("features", "active"))
     options = {"padding": 0, "strideH": 1, "strideW": 1}
-    writer.op("CONV_2D", numbers, [features], ("Conv2DOptions", options))
-    active = writer.tensor(In((1, 6, 6, 4), name="active"))
-    writer.op("TANH", [features], [active])
-    axes = writer.tensor(const([1, 2], "int32"))
-    mean, out = writer.tensor(In((1, 4), name="mean")), writer.tensor(In((1, 4), name="out"))
-    writer.op("MEAN", [active, axes], [mean], ("ReducerOptions", {}))
-    writer.op("ADD", [mean, side], [out], ("AddOptions", {}))
+    made = writer.op("CONV_2D", [x, weights, const(np.zeros(4))], [features], **options)
+    made = writer.op("TANH", [made], [active])
+    made = writer.op("MEAN", [made, ints(1, 2)], [In((1, 4), name="mean")])
+    out = writer.op("ADD", [made, side], [In((1, 4), name="out")])
     writer.ends([x, side], [out])
     if signature:
         writer.signature("serving_default", {"image": x, "extra": side}, {"scores": out})
@@ -125,9 +121,7 @@ def test_a_dynamic_batch_becomes_one(tmp_path: Path) -> None:
 def test_another_dynamic_axis_needs_a_size(tmp_path: Path) -> None:
     writer = Writer()
     x = writer.tensor(In((1, 1, 3), name="x", signature=(1, -1, 3)))
-    y = writer.tensor(In((1, 1, 3), name="y"))
-    writer.op("EXP", [x], [y])
-    writer.ends([x], [y])
+    writer.ends([x], [writer.op("EXP", [x], [In((1, 1, 3), name="y")])])
     with pytest.raises(SourceModelError, match=r"dynamic") as caught:
         load_bytes(writer.data(), tmp_path)
     assert "input_size_list" in caught.value.remedy
@@ -157,11 +151,9 @@ def test_odd_ends(tmp_path: Path) -> None:
     writer = Writer()
     x = writer.tensor(In((2, 3), name="x"))
     fixed = writer.tensor(const([[1.0, 2.0]], name="fixed"))
-    same = writer.tensor(In((2, 3), name="x"))
-    writer.op("EXP", [x], [same])
-    blank = writer.tensor(In((2, 3)))
+    same = writer.op("EXP", [x], [In((2, 3), name="x")])
+    blank = writer.op("NEG", [same], [In((2, 3))])
     writer.graph.tensors[blank].name = b""
-    writer.op("NEG", [same], [blank])
     writer.ends([x], [blank, fixed, x, same])
     loaded = load_bytes(writer.data(), tmp_path)
     x_in = _RNG.normal(size=(2, 3)).astype(np.float32)
@@ -175,9 +167,7 @@ def test_odd_ends(tmp_path: Path) -> None:
 def test_inputs_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     writer = Writer()
     x = writer.tensor(In((1,), "string", name="words"))
-    y = writer.tensor(In((1,), name="y"))
-    writer.op("HASHTABLE_LOOKUP", [x], [y])
-    writer.ends([x], [y])
+    writer.ends([x], [writer.op("HASHTABLE_LOOKUP", [x], [In((1,), name="y")])])
     with pytest.raises(UnsupportedOperatorError, match="'words' holds string"):
         load_bytes(writer.data(), tmp_path)
 
@@ -185,10 +175,9 @@ def test_inputs_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
 def test_a_look_tells_layers_and_what_will_be_refused(tmp_path: Path) -> None:
     writer = Writer()
     x = writer.tensor(In((1, 4), name="x"))
-    y, boxes = writer.tensor(In((1, 4), name="y")), writer.tensor(In((1, 4), name="boxes"))
-    writer.op("SOFTMAX", [x], [y], ("SoftmaxOptions", {"beta": 1.0}))
-    writer.op("TFLite_Detection_PostProcess", [y], [boxes])
-    writer.ends([x], [boxes])
+    y = writer.op("SOFTMAX", [x], [In((1, 4), name="y")], beta=1.0)
+    boxes = In((1, 4), name="boxes")
+    writer.ends([x], [writer.op("TFLite_Detection_PostProcess", [y], [boxes])])
     (tmp_path / "m.tflite").write_bytes(writer.data())
     summary = inspect_source(find_source(tmp_path / "m.tflite"))
     assert summary.operators == {"SOFTMAX": 1, "TFLite_Detection_PostProcess": 1}

@@ -220,7 +220,7 @@ def test_options_are_read_as_the_schema_writes_them(kind: str) -> None:
     writer = Writer()
     x = writer.tensor(In((1,)))
     fields = {slot: getattr(options, slot) for slot in slots}
-    writer.op(kind, [x], [x], (table.name, fields))
+    writer.op(kind, [x], [x], **fields)
     writer.ends([x], [x])
     (operator,) = parse_model(writer.data(), "m.tflite").subgraphs[0].operators
     assert operator.type == kind

@@ -89,7 +89,7 @@ def _constant(case: Case) -> Case:
 
 def _foldable(case: Case) -> bool:
     kept = {"fusedActivationFunction", "batchDims"}  # with these the operator stays
-    return case.op in FOLDS and not (case.options and kept & set(case.options[1]))
+    return case.op in FOLDS and not kept & set(case.options)
 
 
 _FOLDED = [case for case in CASES if _foldable(case)]

@@ -81,9 +81,8 @@ def test_int4_weights_are_unpacked(tmp_path: Path) -> None:
     bias = const(
         _RNG.integers(-99, 99, 5), "int32", scale=np.float32(x.scale) * np.float32(given.scale)
     )
-    options = ("FullyConnectedOptions", {})
     out = [In(dtype="int8", scale=0.103713, zero=-5)]
-    case = Case("FULLY_CONNECTED", [x, given, bias], options, out, 0, version=10)
+    case = single("FULLY_CONNECTED", x, given, bias, out=out, version=10)
     assert largest_difference(case, tmp_path) == 0
 
 
@@ -91,11 +90,9 @@ def _chain(*, half: bool) -> tuple[bytes, dict[str, np.ndarray]]:
     """Weights of 16-bit floats, or sparse ones, in front of a fully connected layer."""
     writer = Writer()
     weights = _RNG.normal(size=(4, 6)).astype(np.float32)
-    x = writer.tensor(In((2, 6)), "x")
-    dense = writer.tensor(In((4, 6)), "weights")
+    x, dense = writer.tensor(In((2, 6)), "x"), In((4, 6), name="weights")
     if half:
-        stored = writer.tensor(const(weights, "float16"), "half")
-        writer.op("DEQUANTIZE", [stored], [dense], ("DequantizeOptions", {}), 3)
+        dense = writer.op("DEQUANTIZE", [const(weights, "float16")], [dense], 3)
     else:
         from ai_edge_litert import schema_py_generated as schema
 
@@ -115,10 +112,8 @@ def _chain(*, half: bool) -> tuple[bytes, dict[str, np.ndarray]]:
         inner.arraySegments, inner.arrayIndices = segments, indices
         sparsity.dimMetadata = [outer, inner]
         writer.graph.tensors[stored].sparsity = sparsity
-        writer.op("DENSIFY", [stored], [dense], ("DensifyOptions", {}))
-    y = writer.tensor(In((2, 4)), "y")
-    writer.op("FULLY_CONNECTED", [x, dense, -1], [y], ("FullyConnectedOptions", {}))
-    writer.ends([x], [y])
+        dense = writer.op("DENSIFY", [stored], [dense])
+    writer.ends([x], [writer.op("FULLY_CONNECTED", [x, dense, -1], [In((2, 4), name="y")])])
     return writer.data(), {"x": _RNG.normal(size=(2, 6)).astype(np.float32)}
 
 
@@ -138,11 +133,9 @@ def test_a_bias_with_the_axis_of_its_weights(tmp_path: Path) -> None:
     scale = np.float32(0.05) * np.asarray(w.scale, np.float32)
     bias = const([5, -7, 9], "int32", scale=scale, axis=3)
     y = In((1, 4, 4, 3), "int8", scale=0.0517, zero=0)
-    numbers = [x, writer.tensor(w), writer.tensor(bias), writer.tensor(y, "y")]
-    writer.op("CONV_2D", numbers[:3], numbers[3:], ("Conv2DOptions", _CONV), 3)
-    writer.ends([x], numbers[3:])
+    writer.ends([x], [writer.op("CONV_2D", [x, w, bias], [y], 3, **_CONV)])
     odd = writer.data()
-    writer.graph.tensors[numbers[2]].quantization.quantizedDimension = 0
+    writer.graph.tensors[2].quantization.quantizedDimension = 0
     feeds = {"x": _RNG.integers(-128, 128, (1, 4, 4, 2)).astype(np.int8)}
     (expected,) = interpret(writer.data(), feeds)
     (got,) = run(load_bytes(odd, tmp_path), feeds)
@@ -153,20 +146,15 @@ def test_a_dilated_convolution_in_three_layers_is_one(tmp_path: Path) -> None:
     writer = Writer()
     x = writer.tensor(In((1, 7, 9, 2)), "x")
     block, pads, crops = (
-        writer.tensor(const(values, "int32"))
-        for values in ([2, 2], [[2, 3], [2, 3]], [[0, 1], [0, 1]])
+        const(values, "int32") for values in ([2, 2], [[2, 3], [2, 3]], [[0, 1], [0, 1]])
     )
-    weights = writer.tensor(const(_RNG.normal(size=(3, 3, 3, 2))))
-    parts, convolved = writer.tensor(In((4, 6, 7, 2))), writer.tensor(In((4, 4, 5, 3)))
-    whole, y = writer.tensor(In((1, 7, 9, 3)), "whole"), writer.tensor(In((1, 189)), "y")
-    writer.op("SPACE_TO_BATCH_ND", [x, block, pads], [parts])
-    bias = writer.tensor(const([0.5, -1.0, 2.0]))
-    valid = {"padding": 1, "strideH": 1, "strideW": 1}
-    writer.op("CONV_2D", [parts, weights, bias], [convolved], ("Conv2DOptions", valid))
-    writer.op("BATCH_TO_SPACE_ND", [convolved, block, crops], [whole])
+    weights, bias = const(_RNG.normal(size=(3, 3, 3, 2))), const([0.5, -1.0, 2.0])
+    made = writer.op("SPACE_TO_BATCH_ND", [x, block, pads], [In((4, 6, 7, 2))])
+    valid = {**_CONV, "padding": 1}
+    made = writer.op("CONV_2D", [made, weights, bias], [In((4, 4, 5, 3))], **valid)
+    made = writer.op("BATCH_TO_SPACE_ND", [made, block, crops], [In((1, 7, 9, 3))])
     # asks for the sizes of the convolution
-    writer.op("RESHAPE", [whole, writer.tensor(ints(1, -1))], [y], ("ReshapeOptions", {}))
-    writer.ends([x], [y])
+    writer.ends([x], [writer.op("RESHAPE", [made, ints(1, -1)], [In((1, 189), name="y")])])
     feeds = {"x": _RNG.normal(size=(1, 7, 9, 2)).astype(np.float32)}
     (expected,) = interpret(writer.data(), feeds)
     loaded = load_bytes(writer.data(), tmp_path)
@@ -181,27 +169,20 @@ def test_a_dilated_convolution_in_three_layers_is_one(tmp_path: Path) -> None:
 def _counter(limit: int) -> tuple[bytes, dict[str, np.ndarray]]:
     """``while i < limit: x = x * 2 + i``, with a counter that is a constant."""
     writer = Writer()
-    start = writer.tensor(number(0, "int32"), "start")
-    x = writer.tensor(In((2, 3)), "x")
-    count, y = writer.tensor(In((), "int32"), "count"), writer.tensor(In((2, 3)), "y")
-    options = {"condSubgraphIndex": 1, "bodySubgraphIndex": 2}
-    writer.op("WHILE", [start, x], [count, y], ("WhileOptions", options))
+    x, y = writer.tensor(In((2, 3)), "x"), writer.tensor(In((2, 3)), "y")
+    inputs, outputs = [number(0, "int32"), x], [In((), "int32", name="count"), y]
+    writer.op("WHILE", inputs, outputs, condSubgraphIndex=1, bodySubgraphIndex=2)
     writer.ends([x], [y])
     writer.subgraph()
     i, kept = writer.tensor(In((), "int32"), "i"), writer.tensor(In((2, 3)), "kept")
-    bound, less = writer.tensor(number(limit, "int32")), writer.tensor(In((), "bool"))
-    writer.op("LESS", [i, bound], [less])
+    less = writer.op("LESS", [i, number(limit, "int32")], [In((), "bool")])
     writer.ends([i, kept], [less])
     writer.subgraph()
     i, inner = writer.tensor(In((), "int32"), "i"), writer.tensor(In((2, 3)), "inner")
-    one, following = writer.tensor(number(1, "int32")), writer.tensor(In((), "int32"))
-    writer.op("ADD", [i, one], [following], ("AddOptions", {}))
-    real, double = writer.tensor(In(())), writer.tensor(In((2, 3)))
-    writer.op("CAST", [i], [real], ("CastOptions", {"inDataType": 2}))
-    two, result = writer.tensor(number(2.0)), writer.tensor(In((2, 3)))
-    writer.op("MUL", [inner, two], [double], ("MulOptions", {}))
-    writer.op("ADD", [double, real], [result], ("AddOptions", {}))
-    writer.ends([i, inner], [following, result])
+    following = writer.op("ADD", [i, number(1, "int32")], [In((), "int32")])
+    real = writer.op("CAST", [i], [In(())], inDataType=2)
+    double = writer.op("MUL", [inner, number(2.0)], [In((2, 3))])
+    writer.ends([i, inner], [following, writer.op("ADD", [double, real], [In((2, 3))])])
     return writer.data(), {"x": _RNG.normal(size=(2, 3)).astype(np.float32)}
 
 
@@ -217,15 +198,13 @@ def _branch(*, constant: bool) -> bytes:
     writer = Writer()
     flag = const(np.array(True), "bool") if constant else In((), "bool")
     condition, x = writer.tensor(flag, "flag"), writer.tensor(In((2, 3)), "x")
-    y = writer.tensor(In((2, 3)), "y")
-    options = ("IfOptions", {"thenSubgraphIndex": 1, "elseSubgraphIndex": 2})
-    writer.op("IF", [condition, x], [y], options)
+    result = In((2, 3), name="y")
+    y = writer.op("IF", [condition, x], [result], thenSubgraphIndex=1, elseSubgraphIndex=2)
     writer.ends([x] if constant else [condition, x], [y])
     for op in ("EXP", "NEG"):
         writer.subgraph()
-        inner, result = writer.tensor(In((2, 3)), "x"), writer.tensor(In((2, 3)), "y")
-        writer.op(op, [inner], [result])
-        writer.ends([inner], [result])
+        inner = writer.tensor(In((2, 3)), "x")
+        writer.ends([inner], [writer.op(op, [inner], [result])])
     return writer.data()
 
 
@@ -243,14 +222,12 @@ def test_a_branch_on_data_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_composite_is_what_its_graph_says(tmp_path: Path) -> None:
     writer = Writer()
-    x, y = writer.tensor(In((2, 3)), "x"), writer.tensor(In((2, 3)), "y")
+    x = writer.tensor(In((2, 3)), "x")
     options = {"name": "odml.twice", "decompositionSubgraphIndex": 1, "compositeAttributes": [0]}
-    writer.op("STABLEHLO_COMPOSITE", [x], [y], ("StableHLOCompositeOptions", options))
-    writer.ends([x], [y])
+    writer.ends([x], [writer.op("STABLEHLO_COMPOSITE", [x], [In((2, 3), name="y")], **options)])
     writer.subgraph()
-    inner, result = writer.tensor(In((2, 3)), "in"), writer.tensor(In((2, 3)), "out")
-    writer.op("ADD", [inner, inner], [result], ("AddOptions", {}))
-    writer.ends([inner], [result])
+    inner = writer.tensor(In((2, 3)), "in")
+    writer.ends([inner], [writer.op("ADD", [inner, inner], [In((2, 3))])])
     feeds = {"x": _RNG.normal(size=(2, 3)).astype(np.float32)}
     (expected,) = interpret(writer.data(), feeds)
     (got,) = run(load_bytes(writer.data(), tmp_path), feeds)
@@ -263,17 +240,11 @@ def test_a_composite_is_what_its_graph_says(tmp_path: Path) -> None:
 def test_shapes_are_computed_while_the_model_is_read(tmp_path: Path) -> None:
     writer = Writer()
     x = writer.tensor(In((2, 3, 4)), "x")
-    shape, first = writer.tensor(In((3,), "int32")), writer.tensor(In((), "int32"))
-    writer.op("SHAPE", [x], [shape], ("ShapeOptions", {"outType": 2}))
-    bounds = [writer.tensor(ints(n)) for n in (0, 1, 1)]
-    writer.op(
-        "STRIDED_SLICE", [shape, *bounds], [first], ("StridedSliceOptions", {"shrinkAxisMask": 1})
-    )
-    rest = writer.tensor(number(-1, "int32"))
-    packed, y = writer.tensor(In((2,), "int32")), writer.tensor(In((2, 12)), "y")
-    writer.op("PACK", [first, rest], [packed], ("PackOptions", {"valuesCount": 2}))
-    writer.op("RESHAPE", [x, packed], [y], ("ReshapeOptions", {}))
-    writer.ends([x], [y])
+    made = writer.op("SHAPE", [x], [In((3,), "int32")], outType=2)
+    bounds = [ints(n) for n in (0, 1, 1)]
+    made = writer.op("STRIDED_SLICE", [made, *bounds], [In((), "int32")], shrinkAxisMask=1)
+    made = writer.op("PACK", [made, number(-1, "int32")], [In((2,), "int32")], valuesCount=2)
+    writer.ends([x], [writer.op("RESHAPE", [x, made], [In((2, 12), name="y")])])
     loaded = load_bytes(writer.data(), tmp_path, input_size_list=((5, 3, 4),))
     assert [node.op_type for node in loaded.graph.nodes] == ["Reshape"]
     assert loaded.graph.outputs[0].shape == (5, 12)
@@ -285,11 +256,8 @@ def test_shapes_are_computed_while_the_model_is_read(tmp_path: Path) -> None:
 def _one(op: str, count: int = 1, **kinds: Any) -> bytes:
     writer = Writer()
     inputs = [writer.tensor(In((2, 4), **kinds), f"in{i}") for i in range(count)]
-    middle = writer.tensor(In((2, 4)), "middle")
-    writer.op("NEG", inputs[:1], [middle])
-    y = writer.tensor(In((2, 4)), "boxes")
-    writer.op(op, [middle, *inputs[1:]], [y])
-    writer.ends(inputs, [y])
+    middle = writer.op("NEG", inputs[:1], [In((2, 4), name="middle")])
+    writer.ends(inputs, [writer.op(op, [middle, *inputs[1:]], [In((2, 4), name="boxes")])])
     return writer.data()
 
 
@@ -321,12 +289,9 @@ def test_an_operator_is_refused_by_name_with_where_to_cut(op: str, tmp_path: Pat
 def test_a_cut_that_is_advised_holds_no_constant_and_works(tmp_path: Path) -> None:
     writer = Writer()
     x = writer.tensor(In((2, 4)), "x")
-    stored = writer.tensor(const(np.ones((2, 4)), "float16"), "stored")
-    weights, middle, y = (writer.tensor(In((2, 4)), n) for n in ("weights", "middle", "y"))
-    writer.op("DEQUANTIZE", [stored], [weights])
-    writer.op("NEG", [x], [middle])
-    writer.op("FlexErf", [middle, weights, x, middle], [y])
-    writer.ends([x], [y])
+    weights = writer.op("DEQUANTIZE", [const(np.ones((2, 4)), "float16")], [In((2, 4))])
+    middle = writer.op("NEG", [x], [In((2, 4), name="middle")])
+    writer.ends([x], [writer.op("FlexErf", [middle, weights, x, middle], [In((2, 4))])])
     with pytest.raises(UnsupportedOperatorError) as caught:
         load_bytes(writer.data(), tmp_path)
     assert "outputs: ['middle']" in caught.value.remedy
@@ -340,13 +305,11 @@ def test_quantization_in_blocks_is_refused(tmp_path: Path) -> None:
 
     writer = Writer()
     x = writer.tensor(In((2, 4), "int8", scale=0.1), "x")
-    y = writer.tensor(In((2, 4), "int8", scale=0.1), "y")
     quant = writer.graph.tensors[x].quantization
     quant.detailsType = schema.QuantizationDetails.CustomQuantization
     quant.details = schema.CustomQuantizationT()
     quant.details.custom = [1, 2, 3]
-    writer.op("RELU", [x], [y])
-    writer.ends([x], [y])
+    writer.ends([x], [writer.op("RELU", [x], [In((2, 4), "int8", scale=0.1)])])
     with pytest.raises(SourceModelError, match="scheme of its own"):
         load_bytes(writer.data(), tmp_path)
 
@@ -367,9 +330,8 @@ def test_the_transposed_convolution_of_mediapipe(
     weights = rng.normal(size=(2, *kernel, 3)).astype(np.float32)
     writer = Writer()
     fed = writer.tensor(In(x.shape, name="x"))
-    constants = [writer.tensor(const(array)) for array in (weights, [0.5, -1])]
-    y = writer.tensor(In((1, *result, 2), name="y"))
-    writer.op("Convolution2DTransposeBias", [fed, *constants], [y])
+    operands = [fed, const(weights), const([0.5, -1])]
+    y = writer.op("Convolution2DTransposeBias", operands, [In((1, *result, 2), name="y")])
     options = np.array([1, stride, stride], "<i4")  # kTfLitePaddingSame
     writer.graph.operators[-1].customOptions = options.view(np.uint8)
     writer.ends([fed], [y])
@@ -382,9 +344,7 @@ def test_the_transposed_convolution_of_mediapipe(
 def test_a_custom_operator_without_its_options_is_damaged(tmp_path: Path) -> None:
     writer = Writer()
     fed = writer.tensor(In((1, 2, 2, 1), name="x"))
-    weights = writer.tensor(const(np.ones((1, 2, 2, 1))))
-    y = writer.tensor(In(name="y"))
-    writer.op("Convolution2DTransposeBias", [fed, weights], [y])
-    writer.ends([fed], [y])
+    operands = [fed, const(np.ones((1, 2, 2, 1)))]
+    writer.ends([fed], [writer.op("Convolution2DTransposeBias", operands, [In(name="y")])])
     with pytest.raises(SourceModelError, match="has 0 bytes of options"):
         load_bytes(writer.data(), tmp_path)

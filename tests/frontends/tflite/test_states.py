@@ -25,18 +25,16 @@ _STEP = {"scale": 0.05, "zero": -3}
 _RNG = np.random.default_rng(8)
 
 
-def _handle(writer: Writer, name: str, tensor: str = "") -> int:
-    handle = writer.tensor(In((), "resource"), tensor or f"{name}/handle")
-    options = ("VarHandleOptions", {"container": "", "sharedName": name})
-    writer.op("VAR_HANDLE", [], [handle], options)
-    return handle
+def _handle(writer: Writer, name: str) -> int:
+    handle = In((), "resource", name=f"{name}/handle")
+    return writer.op("VAR_HANDLE", [], [handle], container="", sharedName=name)
 
 
 def _begin(writer: Writer, first: dict[str, In]) -> None:
     """The graph that sets variables before the first run."""
     writer.subgraph()
     for name, value in first.items():
-        writer.op("ASSIGN_VARIABLE", [_handle(writer, name), writer.tensor(value)], [])
+        writer.op("ASSIGN_VARIABLE", [_handle(writer, name), value], [])
 
 
 def _stream(kind: str, first: dict[str, In]) -> bytes:
@@ -44,23 +42,17 @@ def _stream(kind: str, first: dict[str, In]) -> bytes:
     writer = Writer()
     quant = _STEP if kind == "int8" else {}
 
-    def tensor(name: str) -> int:
-        return writer.tensor(In(_SHAPE, kind, **quant), name)
+    def give(op: str, name: str, *inputs: int) -> int:
+        return writer.op(op, inputs, [In(_SHAPE, kind, name=name, **quant)])
 
-    x, z, total = tensor("x"), tensor("z"), tensor("total")
-    olds, again = [tensor("a/old"), tensor("b/old")], tensor("b/again")
-    writer.op("CALL_ONCE", [], [], ("CallOnceOptions", {"initSubgraphIndex": 1}))
+    x = writer.tensor(In(_SHAPE, kind, name="x", **quant))
+    writer.op("CALL_ONCE", [], [], initSubgraphIndex=1)
     a, b = _handle(writer, "a"), _handle(writer, "b")
-    writer.op("READ_VARIABLE", [a], [olds[0]])
-    writer.op("READ_VARIABLE", [b], [olds[1]])
-    writer.op("ADD", [x, olds[0]], [z], ("AddOptions", {}))
+    old_a, old_b = give("READ_VARIABLE", "a/old", a), give("READ_VARIABLE", "b/old", b)
+    z = give("ADD", "z", x, old_a)
     writer.op("ASSIGN_VARIABLE", [a, z], [])
-    writer.op("ADD", [olds[1], z], [total], ("AddOptions", {}))
-    writer.op("ASSIGN_VARIABLE", [b, total], [])
-    writer.op("READ_VARIABLE", [b], [again])
-    y = tensor("y")
-    writer.op("MUL", [again, x], [y], ("MulOptions", {}))
-    writer.ends([x], [y])
+    writer.op("ASSIGN_VARIABLE", [b, give("ADD", "total", old_b, z)], [])
+    writer.ends([x], [give("MUL", "y", give("READ_VARIABLE", "b/again", b), x)])
     _begin(writer, first)
     return writer.data()
 

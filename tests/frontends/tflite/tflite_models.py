@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ class Case:
 
     op: str
     inputs: list[In | None]
-    options: tuple[str, dict[str, Any]] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
     outputs: list[In] = field(default_factory=lambda: [In()])
     tolerance: float = 1e-5
     note: str = ""
@@ -90,8 +91,7 @@ def single(
     **options: Any,
 ) -> Case:
     """A case whose options are the schema's fields; those that are not given have its defaults."""
-    table = (OPTIONS[op].name, options) if options or op in OPTIONS else None
-    return Case(op, list(inputs), table, out or [In()], tolerance, note, version, given)
+    return Case(op, list(inputs), options, out or [In()], tolerance, note, version, given)
 
 
 class Writer:
@@ -125,11 +125,7 @@ class Writer:
         if given.signature is not None:
             tensor.shapeSignature = list(given.signature)
         tensor.buffer = 0
-        raw = (
-            given.raw
-            if given.raw is not None
-            else (given.data.tobytes() if given.data is not None else None)
-        )
+        raw = given.raw if given.data is None else given.data.tobytes()
         if raw is not None:
             buffer = schema.BufferT()
             buffer.data = np.frombuffer(raw, np.uint8)
@@ -138,9 +134,7 @@ class Writer:
         if given.scale is not None:
             quant = schema.QuantizationParametersT()
             quant.scale = np.atleast_1d(np.asarray(given.scale, np.float32))
-            quant.zeroPoint = np.broadcast_to(
-                np.asarray(given.zero, np.int64), quant.scale.shape
-            ).copy()
+            quant.zeroPoint = np.full(quant.scale.shape, given.zero, np.int64)
             quant.quantizedDimension = given.axis
             tensor.quantization = quant
         self.graph.tensors.append(tensor)
@@ -149,25 +143,32 @@ class Writer:
     def op(
         self,
         kind: str,
-        inputs: list[int],
-        outputs: list[int],
-        options: tuple[str, dict[str, Any]] | None = None,
-        version: int = 1,
-    ) -> None:
+        inputs: Sequence[int | In],
+        outputs: Sequence[int | In],
+        code_version: int = 1,
+        **options: Any,
+    ) -> int:
+        """Add an operator, and the tensors of it that are new; the number of its first output.
+
+        Its options are the schema's fields; those that are not given have its defaults.
+        """
         code = schema.OperatorCodeT()
         value = getattr(schema.BuiltinOperator, kind, None)
         if value is None:
             code.customCode, value = kind.encode(), schema.BuiltinOperator.CUSTOM
         code.builtinCode, code.deprecatedBuiltinCode = value, min(value, 127)
-        code.version = version
+        code.version = code_version
         self.model.operatorCodes.append(code)
         operator = schema.OperatorT()
         operator.opcodeIndex = len(self.model.operatorCodes) - 1
-        operator.inputs, operator.outputs = inputs, outputs
-        if options is not None:
-            name, fields = options
+        operator.inputs, operator.outputs = (
+            [self.tensor(each) if isinstance(each, In) else each for each in tensors]
+            for tensors in (inputs, outputs)
+        )
+        if kind in OPTIONS:
+            name = OPTIONS[kind].name
             table = getattr(schema, f"{name}T")()
-            for field_name, content in fields.items():
+            for field_name, content in options.items():
                 assert hasattr(table, field_name), field_name
                 setattr(table, field_name, content)
             if hasattr(schema.BuiltinOptions, name):
@@ -177,21 +178,24 @@ class Writer:
                 operator.builtinOptions2Type = getattr(schema.BuiltinOptions2, name)
                 operator.builtinOptions2 = table
         self.graph.operators.append(operator)
+        return operator.outputs[0] if outputs else -1
 
     def ends(self, inputs: list[int], outputs: list[int]) -> None:
         self.graph.inputs, self.graph.outputs = inputs, outputs
 
     def signature(self, key: str, inputs: dict[str, int], outputs: dict[str, int]) -> None:
+        def entry(name: str, index: int) -> Any:
+            made = schema.TensorMapT()
+            made.name, made.tensorIndex = name.encode(), index
+            return made
+
         signature = schema.SignatureDefT()
         signature.signatureKey = key.encode()
         signature.subgraphIndex = len(self.model.subgraphs) - 1
-        signature.inputs, signature.outputs = [], []
-        for target, names in ((signature.inputs, inputs), (signature.outputs, outputs)):
-            for name, index in names.items():
-                entry = schema.TensorMapT()
-                entry.name, entry.tensorIndex = name.encode(), index
-                target.append(entry)
-        self.model.signatureDefs = [*(self.model.signatureDefs or []), signature]
+        signature.inputs, signature.outputs = (
+            [entry(*pair) for pair in names.items()] for names in (inputs, outputs)
+        )
+        self.model.signatureDefs = [signature]
 
     def data(self) -> bytes:
         builder = flatbuffers.Builder(1024)
@@ -229,20 +233,17 @@ def write_case(
             fed.append(inputs[-1])
             if windows and len(given.shape) == 4 and given.dtype in _POOLED:
                 again = dataclasses.replace(given, name=f"pooled{position}")
-                pooled = writer.tensor(again)
-                writer.op("MAX_POOL_2D", [inputs[-1]], [pooled], ("Pool2DOptions", _ONE), 2)
-                inputs[-1] = pooled
+                inputs[-1] = writer.op("MAX_POOL_2D", [inputs[-1]], [again], 2, **_ONE)
     outputs = []
     for position, given in enumerate(case.outputs):
         outputs.append(writer.tensor(given, f"y{position}"))
         if shapes is not None and position < len(shapes):
             writer.graph.tensors[outputs[-1]].shape = list(shapes[position])
-    writer.op(case.op, inputs, outputs, case.options, case.version)
+    writer.op(case.op, inputs, outputs, case.version, **case.options)
     outputs = outputs[: case.given]
     if companion:
         fed.append(writer.tensor(In((1, 2)), "other"))
-        outputs.append(writer.tensor(In((1, 2)), "exp"))
-        writer.op("EXP", fed[-1:], outputs[-1:])
+        outputs.append(writer.op("EXP", fed[-1:], [In((1, 2), name="exp")]))
     writer.ends(fed, outputs)
     return writer.data()
 
@@ -264,9 +265,8 @@ def feeds_for(case: Case, seed: int = 7) -> dict[str, np.ndarray]:
             info = np.iinfo(kind)
             feeds[name] = rng.integers(info.min, info.max + 1, given.shape).astype(kind)
         else:
-            feeds[name] = rng.integers(int(given.low), int(given.high) + 1, given.shape).astype(
-                kind
-            )
+            numbers = rng.integers(int(given.low), int(given.high) + 1, given.shape)
+            feeds[name] = numbers.astype(kind)
     return feeds
 
 
