@@ -11,9 +11,9 @@ from engine.cost.generation1 import timing as generation1
 from engine.cost.generation1.lowering import all_works, memory_of
 from engine.cost.lowered import ENDS, Lowered, LoweredLayer
 from engine.cost.memory import plan_memory
-from engine.cost.timing import layer_times, net_time
+from engine.cost.timing import LayerTime, layer_times, net_time
 from engine.facts.npu import NpuProfile
-from engine.wire.cost import Bound, ChipEstimate, LayerCost, MemoryCost
+from engine.wire.cost import ChipEstimate, LayerCost, MemoryCost
 
 _SHAPES = 12
 """Shapes of a layer that are written out."""
@@ -54,7 +54,7 @@ class Counted:
             timings = generation1.layer_times(other, chip, npu_mhz)
         else:
             cycles = self.cycles if lowered is None else all_cycles(other, self.npu)
-            timings = layer_times(other, cycles, chip, npu_mhz=npu_mhz)
+            timings = layer_times(other, cycles, chip, npu_mhz)
         return tuple(timed.ms for timed in timings)
 
 
@@ -70,8 +70,7 @@ def counted(lowered: Lowered, npu: NpuProfile | None, ids: Mapping[str, str]) ->
     if npu is None:
         cycles = tuple(work.figures for work in all_works(lowered))
         return Counted(lowered, None, cycles, own, memory_of(lowered))
-    memory = plan_memory(lowered, npu).cost(spans=True)
-    return Counted(lowered, npu, all_cycles(lowered, npu), own, memory)
+    return Counted(lowered, npu, all_cycles(lowered, npu), own, plan_memory(lowered, npu))
 
 
 def _layer_ids(lowered: Lowered, ids: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
@@ -113,20 +112,12 @@ def chip_figures(blank: ChipEstimate, found: Counted, npu_mhz: float | None) -> 
     second, batch = found.npu is not None, blank.batch
     if second:
         timed = net_time(
-            found.lowered,
-            found.cycles,
-            blank.chip,
-            npu_mhz=npu_mhz,
-            cores=blank.cores,
-            batch=batch,
+            found.lowered, found.cycles, blank.chip, npu_mhz, cores=blank.cores, batch=batch
         )
     else:
         timed = generation1.net_time(found.lowered, blank.chip, npu_mhz, batch)
     whole = zip(found.lowered.layers, found.cycles, found.ids, timed.layers, strict=True)
-    rows = tuple(
-        layer_row(layer, found.lowered, cycles, ids, duration.ms, duration.bound)
-        for layer, cycles, ids, duration in whole
-    )
+    rows = tuple(_row(found.lowered, *of_layer) for of_layer in whole)
     on = Counter(row.target for row in rows if row.op not in ENDS)
     notes = list(timed.notes)
     if second and batch > 1:
@@ -162,13 +153,8 @@ def _of_batch(memory: MemoryCost, batch: int) -> MemoryCost:
     return MemoryCost(internal, memory.weight, internal + memory.weight, spans)
 
 
-def layer_row(
-    layer: LoweredLayer,
-    lowered: Lowered,
-    cycles: Cycles,
-    ids: tuple[str, ...],
-    time_ms: float,
-    bound: Bound,
+def _row(
+    lowered: Lowered, layer: LoweredLayer, cycles: Cycles, ids: tuple[str, ...], time: LayerTime
 ) -> LayerCost:
     """A layer as the front ends have it."""
     return LayerCost(
@@ -189,8 +175,8 @@ def layer_row(
         write_bytes=cycles.write_bytes,
         weight_bytes=cycles.weight_bytes,
         macs=cycles.macs,
-        time_ms=time_ms,
-        bound=bound,
+        time_ms=time.ms,
+        bound=time.bound,
     )
 
 

@@ -7,6 +7,7 @@ it was tried for each chip.
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -14,7 +15,7 @@ from typing import TypeVar, get_type_hints
 
 Record = TypeVar("Record")
 
-__all__ = ["Chip", "chip", "chips", "records", "rows"]
+__all__ = ["Chip", "chip", "chips", "numbers", "records", "rows"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ def records(kind: type[Record], package: str, name: str) -> tuple[Record, ...]:
         kind(**{column: types[column](text) for column, text in row.items()})
         for row in rows(package, name)
     )
+
+
+@cache
+def numbers(package: str, name: str) -> Mapping[str, float]:
+    """Such a file of two columns: what the first names -> the number in the second."""
+    return {key: float(number) for key, number in map(dict.values, rows(package, name))}
 
 
 @cache

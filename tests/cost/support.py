@@ -9,9 +9,10 @@ import onnx
 from engine.cost.lowered import Lowered
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.memory import MemoryPlan, plan_memory
+from engine.cost.memory import plan_memory
 from engine.facts.npu import NpuDtype, NpuProfile, npu_profile
 from engine.frontends.load import find_source, load_source
+from engine.wire.cost import MemoryCost
 
 __all__ = ["laid_out", "npu_of", "planned", "read_file", "read_model"]
 
@@ -40,6 +41,6 @@ def laid_out(graph: LoweringGraph, chip: str, dtype: str) -> Lowered:
     return lower(graph, npu_of(chip), kind)
 
 
-def planned(graph: LoweringGraph, chip: str, dtype: str) -> MemoryPlan:
+def planned(graph: LoweringGraph, chip: str, dtype: str) -> MemoryCost:
     """The memory of a graph."""
     return plan_memory(laid_out(graph, chip, dtype), npu_of(chip))

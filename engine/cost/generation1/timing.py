@@ -14,7 +14,7 @@ from math import prod
 from engine.cost.generation1.lowering import Work, all_works
 from engine.cost.lowered import Lowered
 from engine.cost.timing.model import LayerTime, NetTime
-from engine.facts import figures, rows
+from engine.facts import figures, numbers, rows
 from engine.facts.figures import basis
 from engine.wire.cost import Bound, Interval
 
@@ -126,7 +126,8 @@ def layer_time(work: Work, on: Machine) -> LayerTime:
         if busy > memory or (outside and kind == "depthwise"):
             bound = "compute"
     elif kind == "lookup":
-        ms = work.elements * p["lookup"] * _relative(work.op, p) / cycles_per_ms
+        over = 1.0 if work.op == "Swish" else p[_RELATIVE.get(work.op, "other_activation")]
+        ms = work.elements * p["lookup"] * over / cycles_per_ms
         bound = "activation"
     elif kind == "program":
         ms = work.elements * p["program"] / cycles_per_ms
@@ -194,9 +195,10 @@ def net_time(lowered: Lowered, chip: str, npu_mhz: float | None, batch: int = 1)
         for target, text in _NOT_SURE.items()
         if (count := sum(layer.target == target for layer in lowered.layers))
     ]
-    # a chip without a rate of its own is no safer than the rarest network
+    # a chip without a rate of its own is no safer than the rarest network. The half width of its
+    # interval of 90 % is a factor: 1.2 is +20 % and -17 %
     kind = STRATA[1] if basis(chip) != "fitted" else stratum(known_share(works, on))
-    value, wide = milliseconds * batch, spread(kind)
+    value, wide = milliseconds * batch, numbers("engine.cost.generation1", "spread.csv")[kind]
     time = Interval(value, value / wide, value * wide)
     fps = None
     if time.low > 0:
@@ -258,16 +260,6 @@ def parameters(design: str) -> dict[str, float]:
     }
 
 
-@cache
-def spread(name: str) -> float:
-    """Half width of the 90 % interval of a stratum as a factor: 1.2 is +20 % and -17 %."""
-    return next(
-        float(row["factor"])
-        for row in rows("engine.cost.generation1", "spread.csv")
-        if row["stratum"] == name
-    )
-
-
 def _overlap(busy: float, memory: float) -> float:
     if busy <= 0.0 or memory <= 0.0:
         return busy + memory
@@ -276,9 +268,8 @@ def _overlap(busy: float, memory: float) -> float:
     return float(larger * (1.0 + (smaller / larger) ** SCALE) ** (1.0 / SCALE))
 
 
-def _relative(op: str, p: Mapping[str, float]) -> float:
-    if op == "Swish":
-        return 1.0
-    if op in ("LeakyRelu", "PRelu"):
-        return p["leaky"]
-    return p["hard_swish"] if op in ("HardSwish", "HardSigmoid") else p["other_activation"]
+_RELATIVE = {
+    **dict.fromkeys(("LeakyRelu", "PRelu"), "leaky"),
+    **dict.fromkeys(("HardSwish", "HardSigmoid"), "hard_swish"),
+}
+"""Activation -> the parameter of its cost over that of Swish."""

@@ -1,5 +1,5 @@
 """Memory of a model on a chip: native layouts, lifetimes, addresses, totals. Estimated."""
 
-from engine.cost.memory.plan import MemoryPlan, plan_memory
+from engine.cost.memory.plan import plan_memory
 
-__all__ = ["MemoryPlan", "plan_memory"]
+__all__ = ["plan_memory"]

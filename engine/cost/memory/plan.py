@@ -222,33 +222,12 @@ def _median(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -> int:
     return 0 if a < c else 2 if b < c else 1
 
 
-@dataclass(frozen=True)
-class MemoryPlan:
-    """Bytes of a model on a chip, estimated.
+def plan_memory(lowered: Lowered, npu: NpuProfile) -> MemoryCost:
+    """Place every tensor as the vendor's compiler does.
 
-    Attributes:
-        internal: of all feature tensors, those that are needed at different times above each other.
-        weight: of all constants.
-        spans: feature tensors in the order in which they are placed; behind them those that lie
-            where another one does, a Reshape's output in the place of its input.
+    The spans are of feature tensors in the order in which they are placed; behind them those that
+    lie where another one does, a Reshape's output in the place of its input.
     """
-
-    internal: int
-    weight: int
-    spans: tuple[TensorSpan, ...]
-
-    @property
-    def total(self) -> int:
-        """Internal and weights together."""
-        return self.internal + self.weight
-
-    def cost(self, *, spans: bool = False) -> MemoryCost:
-        """As the wire has it; with the tensors over time where ``spans``."""
-        return MemoryCost(self.internal, self.weight, self.total, self.spans if spans else ())
-
-
-def plan_memory(lowered: Lowered, npu: NpuProfile) -> MemoryPlan:
-    """Place every tensor as the vendor's compiler does."""
     lowered = settled(lowered)
     needs = needed(lowered, npu)
     starts = place(needs.buffers)
@@ -259,7 +238,8 @@ def plan_memory(lowered: Lowered, npu: NpuProfile) -> MemoryPlan:
         for buffer, start in rows
     )
     internal = max((span.end for span in spans), default=0)
-    return MemoryPlan(internal, weight_bytes(lowered, npu), spans)
+    weight = weight_bytes(lowered, npu)
+    return MemoryCost(internal, weight, internal + weight, spans)
 
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")

@@ -16,7 +16,6 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from engine.base.errors import UsageError
 from engine.cost.timing.work import ACTIVATIONS, CPU_KINDS, LayerWork, Part
 from engine.facts import records
 
@@ -63,17 +62,17 @@ class Speeds:
         lookup: milliseconds of the output stage for one element of the dearest usual activation
             (SiLU).
         activations: cost of each of :data:`ACTIVATIONS` and of none, SiLU = 1.
-        vector: cycles to hand one vector of outputs on, beside those of multiplying.
-        depthwise, strided: cycles of depthwise and of strided convolutions, over the printed ones.
-        copy, elementwise, pool: bytes that such a layer moves, over those of its tensors.
         average: milliseconds of each element in the windows of an average pool, where that is not
             hidden behind its bytes.
         head: milliseconds for each head of a fused attention.
-        score: lookups for each element of its score matrix.
-        attention: its products and bytes, over those counted.
         task: milliseconds to start a layer.
         cpu_start: milliseconds to hand a layer to the CPU and back.
         cpu: milliseconds for each unit of :attr:`LayerWork.cpu_amount`, by :data:`CPU_KINDS`.
+        fitted: what is the same on all chips, by name. ``vector``: cycles to hand one vector of
+            outputs on, beside those of multiplying; ``depthwise``, ``strided``: cycles of such
+            convolutions, over the printed ones; ``copy``, ``elementwise``, ``pool``: bytes that
+            such a layer moves, over those of its tensors; ``score``: lookups for each element of
+            an attention's score matrix.
     """
 
     cycles: float
@@ -81,19 +80,12 @@ class Speeds:
     weight_bandwidth: float
     lookup: float
     activations: tuple[float, ...]
-    vector: float
-    depthwise: float
-    strided: float
-    copy: float
-    elementwise: float
-    pool: float
     average: float
     head: float
-    score: float
-    attention: float
     task: float
     cpu_start: float
     cpu: tuple[float, ...]
+    fitted: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -115,31 +107,32 @@ class Terms:
 def layer_terms(work: Columns, speeds: Speeds) -> Terms:
     """Milliseconds of each layer on one core."""
     part = {name: work["part"] == at for at, name in enumerate(_CHOICES["part"])}
+    fitted = speeds.fitted
     cycles = (
         work["cycles"]
         * work["packed"]
-        * np.where(work["depthwise"], speeds.depthwise, 1.0)
-        * np.where(work["strided"], speeds.strided, 1.0)
-        + work["vectors"] * speeds.vector
+        * np.where(work["depthwise"], fitted["depthwise"], 1.0)
+        * np.where(work["strided"], fitted["strided"], 1.0)
+        + work["vectors"] * fitted["vector"]
     )
     compute = cycles / speeds.cycles + work["averaged"] * speeds.average
     moved = work["features"] / speeds.bandwidth + work["weights"] / speeds.weight_bandwidth
     passes = (
         part["array"] * 1.0
-        + part["copy"] * speeds.copy
-        + (part["elementwise"] | part["softmax"]) * speeds.elementwise
-        + part["pool"] * speeds.pool
+        + part["copy"] * fitted["copy"]
+        + (part["elementwise"] | part["softmax"]) * fitted["elementwise"]
+        + part["pool"] * fitted["pool"]
     )
     memory = moved * passes
     activation = work["lookups"] * np.array((*speeds.activations, 0.0))[work["activation"]]
     activation = (
-        activation + np.where(part["softmax"], speeds.score, 0.0) * work["lookups"]
+        activation + np.where(part["softmax"], fitted["score"], 0.0) * work["lookups"]
     ) * speeds.lookup
     overlapped = (compute**NORM + memory**NORM + activation**NORM) ** (1 / NORM)
     attention = part["attention"] * (
         speeds.head * work["heads"]
-        + speeds.score * speeds.lookup * work["scores"]
-        + speeds.attention * (moved + compute)
+        + fitted["score"] * speeds.lookup * work["scores"]
+        + _ATTENTION * (moved + compute)
     )
     cpu = part["cpu"] * (
         speeds.cpu_start + np.array((*speeds.cpu, 0.0))[work["cpu"]] * work["cpu_amount"]
@@ -243,19 +236,8 @@ def _chips() -> Mapping[str, TimedChip]:
 
 
 def timed_chip(chip: str) -> TimedChip:
-    """What a chip's time stands on.
-
-    Raises:
-        UsageError: it is no chip of generation 2.
-    """
-    row = _chips().get(chip)
-    if row is None:
-        raise UsageError(
-            f"There is no time model of {chip}.",
-            cause="The model is of the chips of toolkit generation 2.",
-            remedy=f"Choose one of {', '.join(sorted(_chips()))}.",
-        )
-    return row
+    """What the time of a chip of generation 2 stands on."""
+    return _chips()[chip]
 
 
 def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) -> Speeds:
@@ -265,16 +247,10 @@ def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) 
         fitted: value of each parameter.
         chip: of ``chips.csv``.
         mhz: clock of its NPU; the highest where None.
-
-    Raises:
-        UsageError: no such chip, or a clock that is none.
     """
     timed = timed_chip(chip)
-    clock = timed.mhz if mhz is None else mhz
-    if not 1 <= clock <= 10_000:
-        raise UsageError(f"{clock:g} MHz is no clock of an NPU.", remedy="Give 1 to 10000, as 600.")
     base = timed.base
-    ratio = clock / _FITTED_AT
+    ratio = (timed.mhz if mhz is None else mhz) / _FITTED_AT
     bandwidth = fitted[f"bandwidth.{base}"] * timed.bandwidth * 1e6
     rate = fitted["clock"] * _CLOCKS.get(base, 1.0) * ratio
     wide = "512" if base in _512 else base
@@ -286,17 +262,10 @@ def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) 
         weight_bandwidth=bandwidth * fitted[f"weights.{base}"],
         lookup=fitted[f"lookup.{wide}"] * timed.lookup / rate * 1e-6,
         activations=tuple(fitted.get(f"activation.{kind}", 1.0) for kind in ACTIVATIONS),
-        vector=fitted["vector"],
-        depthwise=fitted["depthwise"],
-        strided=fitted["strided"],
-        copy=fitted["copy"],
-        elementwise=fitted["elementwise"],
-        pool=fitted["pool"],
         average=fitted.get(f"average.{base}", 0.0) / rate * 1e-6,
         head=fitted["head"] * 1e-3,
-        score=fitted["score"],
-        attention=_ATTENTION,
         task=fitted["task"] * 1e-3,
         cpu_start=cpu * fitted["cpu_start"] * 1e-3,
         cpu=tuple(cpu * fitted.get(f"cpu_{kind}", other) * 1e-6 for kind in CPU_KINDS),
+        fitted=fitted,
     )

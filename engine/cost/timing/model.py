@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from math import ceil, exp, hypot, isfinite, log, sqrt
-from typing import Protocol
 
 import numpy as np
 
 from engine.base.errors import UsageError
+from engine.cost.cycles import Cycles
 from engine.cost.lowered import Lowered
 from engine.cost.timing.form import Terms, columns_of, layer_terms, speeds_of, timed_chip, values
 from engine.cost.timing.work import LayerWork, layer_work
-from engine.facts import chip as chip_of
-from engine.facts import rows
-from engine.facts.npu import npu_profile
+from engine.facts import numbers
+from engine.facts.npu import npu_profile, npu_profiles
 from engine.wire.cost import Bound, Interval
 
 _EXTRAPOLATED = 0.2
@@ -32,14 +30,6 @@ _SHARED = 0.8
 """Gain of each further core in a layer that they share: assumed (docs/estimates/derivation.md)."""
 _ALONE = ("silu", "sigmoid", "hardswish", "gelu")
 """Activations whose convolution runs on one core only [RKNN-T2, operator lists]."""
-
-
-class HasCycles(Protocol):
-    """What is asked of a layer's cycles: of the MAC array, as the compiler prints them."""
-
-    @property
-    def npu(self) -> int:
-        """Cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,40 +63,32 @@ class NetTime:
 
 
 def layer_times(
-    lowered: Lowered,
-    cycles: Sequence[HasCycles],
-    chip: str,
-    *,
-    npu_mhz: float | None = None,
-    cores: int = 1,
+    lowered: Lowered, cycles: Sequence[Cycles], chip: str, npu_mhz: float | None = None
 ) -> tuple[LayerTime, ...]:
-    """Milliseconds of each layer, in the order of :attr:`Lowered.layers`.
+    """Milliseconds of each layer on one core, in the order of :attr:`Lowered.layers`.
 
     Args:
         lowered: the compiler's layers for this chip.
         cycles: of each layer.
         chip: name of a chip of generation 2.
         npu_mhz: clock of the NPU; the highest where None.
-        cores: that share an inference.
 
     Raises:
-        UsageError: no such chip, clock or number of cores.
+        UsageError: no such chip.
         ValueError: the number of cycles is not that of the layers.
     """
     works = _works(lowered, cycles, chip)
-    return _layers(works, _terms(works, chip, npu_mhz, cores))
+    return _layers(works, _terms(works, chip, npu_mhz, 1))
 
 
 def net_time(
     lowered: Lowered,
-    cycles: Sequence[HasCycles],
+    cycles: Sequence[Cycles],
     chip: str,
-    *,
     npu_mhz: float | None = None,
+    *,
     cores: int = 1,
     batch: int = 1,
-    factor: float = 1.0,
-    factor_spread: float | None = None,
 ) -> NetTime:
     """Milliseconds of a run, with the interval that holds it nine times in ten.
 
@@ -114,63 +96,51 @@ def net_time(
     each has its own inference at a time [RKNN-T2 2.3.0, rknn_batch_size].
 
     Args:
-        lowered, cycles, chip, npu_mhz, cores: as of :func:`layer_times`.
+        lowered, cycles, chip, npu_mhz: as of :func:`layer_times`.
+        cores: that share an inference.
         batch: inferences in a run.
-        factor: measured over estimated time of this chip, of a calibration.
-        factor_spread: half width of that factor's logarithm; None where there is no calibration.
 
     Raises:
-        UsageError: no such chip, clock, number of cores or batch.
+        UsageError: no such chip or batch.
         ValueError: the number of cycles is not that of the layers.
     """
     if not 1 <= batch <= 1024:
         raise UsageError(f"A batch of {batch} is not possible.", remedy="Give 1 to 1024.")
     works = _works(lowered, cycles, chip)
     together = batch == 1
-    terms = _terms(works, chip, npu_mhz, cores if together else 1)
-    _check_cores(chip, cores)
-    layers = tuple(LayerTime(layer.ms * factor, layer.bound) for layer in _layers(works, terms))
+    layers = _layers(works, _terms(works, chip, npu_mhz, cores if together else 1))
     timed = timed_chip(chip)
     times = [layer.ms for layer in layers]
     cpu, rare = less_known(works, times)
     stratum = stratum_of(works, rare)
     beside = hypot(timed.spread, _CORES_SPREAD * log(cores) if cores > 1 else 0.0)
-    width = half_width(stratum, cpu, rare, beside)
-    if factor_spread is not None:
-        width = min(width, hypot(factor_spread, _CORES_SPREAD * log(cores)))
+    width = hypot(
+        numbers("engine.cost.timing", "intervals.csv")[stratum] * widening(cpu, rare), beside
+    )
     value = sum(times) * (1 if together else ceil(batch / cores))
-    time = interval(value, width)
-    confidence = timed.confidence if factor_spread is None else "calibrated"
     return NetTime(
-        time,
+        interval(value, width),
         interval(1000 * batch / value, width) if value > 0 else Interval(0.0, 0.0, 0.0),
         layers,
-        confidence,
+        timed.confidence,
         stratum,
         _notes(timed.confidence, timed.note, rare, cores, width),
     )
 
 
-def _works(lowered: Lowered, cycles: Sequence[HasCycles], chip: str) -> tuple[LayerWork, ...]:
-    timed_chip(chip)
+def _works(lowered: Lowered, cycles: Sequence[Cycles], chip: str) -> tuple[LayerWork, ...]:
     npu = npu_profile(chip)
     if npu is None:
-        raise UsageError(f"There are no compiler facts of {chip}.", remedy="Choose another chip.")
+        chips = (name for family in npu_profiles() for name in family.chips)
+        raise UsageError(
+            f"There is no time model of {chip}.",
+            cause="The model is of the chips of toolkit generation 2.",
+            remedy=f"Choose one of {', '.join(sorted(chips))}.",
+        )
     return layer_work(lowered, npu, [cycle.npu for cycle in cycles])
 
 
-def _check_cores(chip: str, cores: int) -> None:
-    facts = chip_of(chip)
-    most = facts.npu_cores if facts is not None else 1
-    if not 1 <= cores <= most:
-        raise UsageError(
-            f"{chip} has {most} NPU core{'s' if most > 1 else ''}, not {cores}.",
-            remedy=f"Give 1 to {most}." if most > 1 else "Leave the number of cores at 1.",
-        )
-
-
 def _terms(works: Sequence[LayerWork], chip: str, npu_mhz: float | None, cores: int) -> Terms:
-    _check_cores(chip, cores)
     terms = layer_terms(columns_of(works), speeds_of(values(), chip, npu_mhz))
     if cores == 1:
         return terms
@@ -264,23 +234,8 @@ def stratum_of(works: Sequence[LayerWork], rare: float = 0.0) -> Stratum:
     return "convolution" if plain and half <= _FEW * whole and rare <= _FEW else "mixed"
 
 
-@cache
-def _widths() -> Mapping[Stratum, float]:
-    return {
-        row["stratum"]: float(row["half_width"])
-        for row in rows("engine.cost.timing", "intervals.csv")
-    }
-
-
-@cache
-def _seen() -> Mapping[str, int]:
-    return {
-        row["operator"]: int(row["networks"]) for row in rows("engine.cost.timing", "operators.csv")
-    }
-
-
 def less_known(
-    works: Sequence[LayerWork], times: Sequence[float], seen: Mapping[str, int] | None = None
+    works: Sequence[LayerWork], times: Sequence[float], seen: Mapping[str, float] | None = None
 ) -> tuple[float, float]:
     """Shares of the time that are on the CPU, and in operators of fewer than :data:`RARE`
     fitted networks.
@@ -290,7 +245,7 @@ def less_known(
         times: milliseconds of each.
         seen: operator -> fitted networks that have it; those of the data file where None.
     """
-    counts = _seen() if seen is None else seen
+    counts = numbers("engine.cost.timing", "operators.csv") if seen is None else seen
     whole = sum(times)
     cpu = rare = 0.0
     for work, time in zip(works, times, strict=True):
@@ -304,17 +259,6 @@ def less_known(
 def widening(cpu: float, rare: float) -> float:
     """How many times wider an interval is for these shares of :func:`less_known`."""
     return 1 + _LESS_KNOWN * max(cpu, rare)
-
-
-def half_width(stratum: Stratum, cpu: float, rare: float, beside: float = 0.0) -> float:
-    """Half width of the interval, of the logarithm of the time.
-
-    Args:
-        stratum: of :func:`stratum_of`.
-        cpu, rare: shares of the time, of :func:`less_known`.
-        beside: other spreads: that of a chip without rates, of several cores.
-    """
-    return hypot(_widths()[stratum] * widening(cpu, rare), beside)
 
 
 def interval(value: float, width: float) -> Interval:
@@ -341,25 +285,16 @@ class Calibration:
         factor: estimates of the chip are multiplied by it.
         spread: half width of the calibrated interval, of the logarithm, for networks like it.
         stratum: the kind of network that was measured; others keep their own interval.
-        measured, estimated: milliseconds.
-        layers: measured over estimated milliseconds of each layer that was measured, by its place.
         notes: what a reader should know.
     """
 
     factor: float
     spread: float
     stratum: str
-    measured: float
-    estimated: float
-    layers: Mapping[int, float]
     notes: tuple[str, ...] = ()
 
 
-def calibrate(
-    estimate: NetTime,
-    measured_ms: Sequence[float],
-    layers: Mapping[int, float] | None = None,
-) -> Calibration:
+def calibrate(estimate: NetTime, measured_ms: Sequence[float]) -> Calibration:
     """A factor of a chip from one run.
 
     The factor is shrunk towards 1 by how much of the difference may be chance: in logarithms the
@@ -368,7 +303,6 @@ def calibrate(
     Args:
         estimate: of the network that was measured, on that chip, not calibrated.
         measured_ms: milliseconds of each inference of the run, or of its median alone.
-        layers: place of a layer in the estimate -> its measured milliseconds, where known.
 
     Raises:
         UsageError: a time is not above 0, or there is none.
@@ -403,20 +337,5 @@ def calibrate(
         )
     if own > 0.1:
         notes.append(f"The run's own times differ by {own:.0%}: the factor counts less.")
-    return Calibration(
-        factor,
-        max(left, _REPEATED * _QUANTILE),
-        estimate.stratum,
-        middle,
-        estimate.time.value,
-        _ratios(estimate.layers, layers or {}),
-        tuple(notes),
-    )
-
-
-def _ratios(estimated: Sequence[LayerTime], measured: Mapping[int, float]) -> dict[int, float]:
-    return {
-        place: ms / estimated[place].ms
-        for place, ms in measured.items()
-        if 0 <= place < len(estimated) and estimated[place].ms > 0 and ms > 0
-    }
+    spread = max(left, _REPEATED * _QUANTILE)
+    return Calibration(factor, spread, estimate.stratum, tuple(notes))

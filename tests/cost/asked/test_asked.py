@@ -11,7 +11,8 @@ import pytest
 from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.memory import MemoryPlan, plan_memory
+from engine.cost.memory import plan_memory
+from engine.wire.cost import MemoryCost
 from tests.cost.against_compiler.facts import Build
 from tests.cost.against_compiler.score import BuildScore, compare
 from tests.cost.asked.answers import Answer, read_answers
@@ -44,7 +45,7 @@ def builds_of(name: str, *chips: str) -> list[Build]:
 
 def compared(
     name: str, chips: tuple[str, ...], folder: Path
-) -> Iterator[tuple[Build, MemoryPlan, Answer]]:
+) -> Iterator[tuple[Build, MemoryCost, Answer]]:
     """Our memory and the compiler's, of each build of a graph on some chips."""
     graph = read_model(GRAPHS[name](), folder)
     builds = builds_of(name, *chips)

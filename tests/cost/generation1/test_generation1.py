@@ -12,10 +12,10 @@ from engine.cost.generation1.timing import (
     layer_times,
     machine,
     slow,
-    spread,
     stratum,
 )
 from engine.cost.lowered import Lowered, Window
+from engine.facts import numbers
 from tests.cost.generation1.networks import Net, figures
 
 CHIPS = tuple(DESIGNS)
@@ -295,7 +295,8 @@ def test_rare_work_has_the_wider_interval() -> None:
     on = machine("rk1808")
     assert stratum(known_share(works(usual), on)) == "convolutions"
     assert stratum(known_share(works(rare), on)) == "others"
-    assert spread("others") > spread("convolutions") > 1
+    spread = numbers("engine.cost.generation1", "spread.csv")
+    assert spread["others"] > spread["convolutions"] > 1
 
 
 def test_ten_thousand_layers_take_one_pass() -> None:

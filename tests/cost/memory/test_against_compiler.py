@@ -11,8 +11,9 @@ import pytest
 
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.memory import MemoryPlan, plan_memory
+from engine.cost.memory import plan_memory
 from engine.frontends.load import find_source, load_source
+from engine.wire.cost import MemoryCost
 from tests.cost.against_compiler.facts import graph_file
 from tests.cost.support import npu_of
 
@@ -51,7 +52,7 @@ def graph_of(file: Path) -> LoweringGraph:
     return read_graph(load_source(find_source(file)).graph)
 
 
-def plan(file: Path, chip: str) -> MemoryPlan:
+def plan(file: Path, chip: str) -> MemoryCost:
     npu = npu_of(chip)
     return plan_memory(lower(graph_of(file), npu, "int8"), npu)
 

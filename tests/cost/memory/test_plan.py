@@ -38,14 +38,6 @@ def test_a_tensor_lives_until_its_last_reader() -> None:
     assert plan.total == plan.internal + plan.weight
 
 
-def test_spans_are_only_in_the_answer_where_asked_for() -> None:
-    npu = npu_of("rk3588")
-    plan = plan_memory(residual().lowered(), npu)
-    assert plan.cost().spans == ()
-    assert plan.cost(spans=True).spans == plan.spans
-    assert plan.cost().total == plan.total
-
-
 def test_every_family_has_a_plan() -> None:
     for npu in npu_profiles():
         maker = residual(npu.family)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from engine.cost.cycles import Cycles
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
 from engine.facts.npu import NpuDtype
 
 Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Printed:
-    """Cycles as the model asks for them."""
-
-    npu: int
 
 
 class Net:
@@ -24,7 +18,7 @@ class Net:
         self.dtype = dtype
         self.tensors: dict[str, LoweredTensor] = {}
         self.layers: list[LoweredLayer] = []
-        self.cycles: list[Printed] = []
+        self.cycles: list[Cycles] = []
         self._last = self._tensor("x", shape)
         self._append("InputOperator", (), (), (self._last,), target="CPU")
 
@@ -93,7 +87,7 @@ class Net:
                 target=target,
             )
         )
-        self.cycles.append(Printed(cycles))
+        self.cycles.append(Cycles(0, cycles, cycles, 0, 0, 0, 0))
 
 
 def backbone(op: str = "ConvExSwish", blocks: int = 6, dtype: NpuDtype = "int8") -> Net:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
 from engine.cost.timing import NetTime, calibrate, net_time
+from engine.cost.timing.model import interval
 from tests.cost.timing.layers import backbone
 
 
@@ -39,27 +40,13 @@ def test_a_run_that_wavers_counts_less() -> None:
 
 
 def test_a_calibrated_estimate_is_nearer_and_narrower() -> None:
-    net = backbone()
-    before = estimate("rv1106")
-    measured = before.time.value * 1.25
-    found = calibrate(before, [measured] * 10)
-    after = net_time(
-        net.done(),
-        net.cycles,
-        "rv1106",
-        factor=found.factor,
-        factor_spread=found.spread,
-    )
-    assert abs(after.time.value - measured) < abs(before.time.value - measured)
-    assert after.time.high / after.time.value < before.time.high / before.time.value
-    assert after.time.low < measured < after.time.high
-    assert after.confidence == "calibrated"
-
-
-def test_layers_that_were_measured_have_their_ratio() -> None:
-    made = estimate()
-    found = calibrate(made, [made.time.value], {1: made.layers[1].ms * 2, 9999: 1.0, 2: 0.0})
-    assert found.layers == {1: pytest.approx(2.0)}
+    before = estimate("rv1106").time
+    measured = before.value * 1.25
+    found = calibrate(estimate("rv1106"), [measured] * 10)
+    after = interval(before.value * found.factor, found.spread)
+    assert abs(after.value - measured) < abs(before.value - measured)
+    assert after.high / after.value < before.high / before.value
+    assert after.low < measured < after.high
 
 
 def test_a_run_far_outside_the_interval_is_told() -> None:
