@@ -3,70 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 
 import pytest
 
 from engine.cost.advice import advise
 from engine.cost.generation1.lowering import lower_generation1
 from engine.cost.generation1.timing import layer_times
-from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
+from engine.cost.lowered import Lowered
 from engine.wire.cost import Advice
 from tests.cost.generation1.networks import Net
+from tests.cost.support import Chain
 
 
-class Chain:
-    """A chain of the compiler's layers, each over the one before."""
-
-    def __init__(self, shape: tuple[int, ...] = (1, 3, 64, 64)) -> None:
-        self.tensors = {"x": LoweredTensor("x", shape, "int8")}
-        self.layers: list[LoweredLayer] = []
-        self.last = "x"
-
-    def add(
-        self,
-        op: str,
-        out: tuple[int, ...],
-        *,
-        kernel: int = 0,
-        target: Target = "NPU",
-        dtype: str = "int8",
-        kind: str = "",
-    ) -> None:
-        name = f"{op}{len(self.layers)}"
-        consts: tuple[str, ...] = ()
-        if kernel:
-            cin = self.tensors[self.last].shape[1]
-            self.tensors[f"{name}.w"] = LoweredTensor(
-                f"{name}.w", (out[1], cin, kernel, kernel), dtype, const=True
-            )
-            consts = (f"{name}.w",)
-        self.tensors[name] = LoweredTensor(name, out, dtype)
-        self.layers.append(
-            LoweredLayer(
-                op=op,
-                kind=kind or ("Conv" if op.startswith("Conv") else op),
-                name=name,
-                inputs=(self.last,),
-                consts=consts,
-                outputs=(name,),
-                dtype=dtype,
-                target=target,
-                remedy="Do otherwise." if target == "CPU" else "",
-                window=Window(kernel=(kernel, kernel)) if kernel else None,
-                sources=(name,),
-            )
-        )
-        self.last = name
-
-    def lowered(self) -> Lowered:
-        return Lowered(
-            family="rk3588",
-            dtype="int8",
-            layers=tuple(self.layers),
-            tensors=self.tensors,
-            inputs=("x",),
-            outputs=(self.last,),
-        )
+def lowered(chain: Chain) -> Lowered:
+    """What the last layer writes is the output; no layer of the compiler's own brings it there."""
+    return replace(chain.lowered(), outputs=(chain.last,))
 
 
 def first_times(lowered: Lowered, chip: str = "rk1808") -> list[float]:
@@ -80,12 +33,7 @@ def plain_time(lowered: Lowered) -> Sequence[float]:
     for each in lowered.layers:
         out = lowered.shape(each.outputs[0])
         pixels = out[2] * out[3] if len(out) == 4 else 1
-        weights = 0
-        for name in each.consts:
-            count = 1
-            for size in lowered.shape(name):
-                count *= size
-            weights += count
+        weights = sum(prod(lowered.shape(name)) for name in each.consts)
         ms = weights * pixels * 1e-6
         if "ExSwish" in each.op or each.op == "exSwish":
             ms += out[1] * pixels * 1e-4
@@ -98,7 +46,7 @@ def plain_time(lowered: Lowered) -> Sequence[float]:
 
 
 def found(chain: Chain, chip: str = "rk3588") -> dict[str, Advice]:
-    made = advise(chain.lowered(), chip, plain_time)
+    made = advise(lowered(chain), chip, plain_time)
     assert all(each.source and each.why and each.layers for each in made)
     gains = [each.gain_ms or 0.0 for each in made]
     assert gains == sorted(gains, reverse=True)
@@ -152,9 +100,8 @@ def test_large_kernels_become_several_small_ones() -> None:
 
 def test_operators_on_the_cpu_by_type() -> None:
     chain = Chain((1, 32, 32, 32))
-    chain.add("AveragePool", (1, 32, 32, 32), target="CPU")
-    chain.add("Transpose", (1, 32, 32, 32), target="CPU")
-    chain.add("AveragePool", (1, 32, 32, 32), target="CPU")
+    for op in ("AveragePool", "Transpose", "AveragePool"):
+        chain.add(op, (1, 32, 32, 32), target="CPU", remedy="Do otherwise.")
     chain.add("Conv", (1, 32, 32, 32), kernel=1)
     told = found(chain)
     one = only(told, "AveragePool")
@@ -204,7 +151,7 @@ def test_the_width_of_an_input_fills_groups_of_16(width: int, advised: bool) -> 
 
 def timed(chain: Chain, *times: float) -> list[Advice]:
     """Advice where each layer takes so many milliseconds."""
-    return list(advise(chain.lowered(), "rk3588", lambda lowered: times[: len(lowered.layers)]))
+    return list(advise(lowered(chain), "rk3588", lambda these: times[: len(these.layers)]))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +188,7 @@ def test_small_gains_and_unknown_chips_are_not_told() -> None:
     chain.add("exSwish", (1, 1, 1, 1))
     chain.add("Conv", (1, 64, 64, 64), kernel=3)
     assert found(chain) == {}
-    assert advise(chain.lowered(), "rk9999", plain_time) == ()
+    assert advise(lowered(chain), "rk9999", plain_time) == ()
     empty = Lowered("rk3588", "int8", (), {}, (), ())
     assert advise(empty, "rk3588", plain_time) == ()
 
@@ -250,10 +197,10 @@ def test_the_model_is_left_as_it_is() -> None:
     chain = Chain((1, 32, 32, 32))
     chain.add("ConvExSwish", (1, 33, 32, 32), kernel=5)
     chain.add("Conv", (1, 33, 32, 32), kernel=5)
-    lowered = chain.lowered()
-    names = set(lowered.tensors)
-    assert advise(lowered, "rk3588", plain_time)
-    assert set(lowered.tensors) == names
+    whole = lowered(chain)
+    names = set(whole.tensors)
+    assert advise(whole, "rk3588", plain_time)
+    assert set(whole.tensors) == names
 
 
 @pytest.mark.parametrize("chip", ["rk1808", "rv1109", "rv1126"])

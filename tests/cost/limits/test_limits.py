@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +17,11 @@ from engine.cost.limits.rules import (
     constants,
     perms_between,
 )
-from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Target, Window
+from engine.cost.lowered import Lowered, LoweredLayer, Target, Window
 from engine.facts import chips
 from engine.facts.limits import cpu_operators, npu_limits, support_of
+from engine.facts.npu import NpuDtype
+from tests.cost.support import Layers
 
 GENERATION2 = [each.name for each in chips() if each.generation == 2]
 GENERATION1 = [each.name for each in chips() if each.generation == 1]
@@ -28,42 +32,16 @@ def one(
     before: tuple[int, ...] = (1, 32, 40, 40),
     after: tuple[int, ...] = (1, 32, 40, 40),
     *,
-    window: Window | None = None,
-    dtype: str = "int8",
-    depthwise: bool = False,
-    target: Target = "NPU",
-    consts: tuple[str, ...] = (),
-    reason: str = "",
-    kind: str = "",
+    dtype: NpuDtype = "int8",
+    **fields: Any,
 ) -> tuple[LoweredLayer, Lowered]:
     """A layer from x to y, in a graph of its own."""
-    layer = LoweredLayer(
-        op=op,
-        kind=kind or op,
-        name="layer",
-        inputs=("x", "x") if op == "MatMul" and not consts else ("x",),
-        consts=consts,
-        outputs=("y",),
-        dtype=dtype,
-        target=target,
-        reason=reason,
-        window=window,
-        depthwise=depthwise,
-        sources=("layer",),
-    )
-    tensors = {
-        "x": LoweredTensor("x", before, dtype),
-        "y": LoweredTensor("y", after, dtype),
-    }
-    lowered = Lowered(
-        family="rk3588",
-        dtype="float16" if dtype == "float16" else "int8",
-        layers=(layer,),
-        tensors=tensors,
-        inputs=("x",),
-        outputs=("y",),
-    )
-    return layer, lowered
+    made = Layers("rk3588", dtype)
+    made.inputs.append(made.feature("x", *before))
+    sources = ("x", "x") if op == "MatMul" and "consts" not in fields else ("x",)
+    to = made.feature("y", *after)
+    layer = made.layer(op, *sources, to=(to,), name="layer", sources=("layer",), **fields)
+    return layer, replace(made.lowered(), outputs=(to,))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +76,7 @@ def test_a_window_beyond_a_limit_is_told_its_number(
 
 @pytest.mark.parametrize("chip", GENERATION2)
 def test_usual_layers_are_on_the_npu(chip: str) -> None:
-    dtype = "float16" if chip == "rk2118" else "int8"
+    dtype: NpuDtype = "float16" if chip == "rk2118" else "int8"
     usual = [
         one("Conv", window=Window(kernel=(3, 3), pads=(1, 1, 1, 1)), dtype=dtype),
         one("ConvRelu", window=Window(kernel=(3, 3), pads=(1, 1, 1, 1), group=32), depthwise=True)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from engine.cost.lowered import Lowered
 from engine.cost.lowering.order import in_order
-from tests.cost.memory.small import Maker
-from tests.cost.support import npu_of
+from tests.cost.support import Layers, npu_of
 
 
 def names(lowered: Lowered, chip: str) -> list[str]:
@@ -18,37 +17,33 @@ def names(lowered: Lowered, chip: str) -> list[str]:
     return [layer.name for layer in in_order(lowered, npu).layers]
 
 
-def fuse(maker: Maker, name: str) -> None:
-    at = next(at for at, layer in enumerate(maker.layers) if layer.name == name)
-    maker.layers[at] = replace(maker.layers[at], op="ConvRelu")
+def fuse(maker: Layers, *names: str) -> None:
+    maker.layers = [
+        replace(layer, op="ConvRelu") if layer.name in names else layer for layer in maker.layers
+    ]
+
+
+def started(chip: str = "rk3588", channels: int = 16) -> tuple[Layers, str]:
+    """A convolution of an image, and what it writes."""
+    maker = Layers(npu_of(chip).family)
+    return maker, maker.conv("stem", maker.input("x", 1, 3, 8, 8), channels)
 
 
 def test_fused_layers_take_turns_between_branches() -> None:
-    maker = Maker("rk3588")
-    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    maker, stem = started()
     a1 = maker.conv("a1", stem, 16)
     a2 = maker.conv("a2", a1, 16)
     b1 = maker.conv("b1", stem, 16)
     b2 = maker.conv("b2", b1, 16)
-    for name in ("a1", "a2", "b1", "b2"):
-        fuse(maker, name)
+    fuse(maker, "a1", "a2", "b1", "b2")
     maker.layer("Concat", a2, b2, to=(maker.feature("both", 1, 32, 8, 8),))
     maker.output("both")
-    assert names(maker.lowered(), "rk3588") == [
-        "x",
-        "stem",
-        "a1",
-        "b1",
-        "a2",
-        "b2",
-        "both",
-        "both",
-    ]
+    order = ["x", "stem", "a1", "b1", "a2", "b2", "both", "both"]
+    assert names(maker.lowered(), "rk3588") == order
 
 
 def test_plain_layers_follow_at_once() -> None:
-    maker = Maker("rk3588")
-    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    maker, stem = started()
     a1 = maker.conv("a1", stem, 16)
     maker.conv("a2", a1, 16)
     maker.conv("b1", stem, 16)
@@ -57,8 +52,7 @@ def test_plain_layers_follow_at_once() -> None:
 
 
 def test_what_works_on_a_copy_waits_for_all_others() -> None:
-    maker = Maker("rk3566")
-    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    maker, stem = started("rk3566")
     maker.layer("Resize", stem, to=(maker.feature("up", 1, 16, 16, 16),), mode="nearest")
     maker.conv("a1", stem, 16)
     fuse(maker, "a1")
@@ -69,21 +63,18 @@ def test_what_works_on_a_copy_waits_for_all_others() -> None:
 
 def test_a_copy_that_runs_lets_what_follows_it_run() -> None:
     """As in YOLOv5-seg: copies wait in the order that the layers had without waiting."""
-    maker = Maker("rk3566")
-    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    maker, stem = started("rk3566")
     maker.layer("Resize", stem, to=(maker.feature("up", 1, 16, 16, 16),), mode="nearest")
     maker.conv("a1", stem, 16)
     maker.conv("a2", "up", 16)
-    for name in ("a1", "a2"):
-        fuse(maker, name)
-        maker.output(name)  # has the same name
+    fuse(maker, "a1", "a2")
+    maker.outputs = ["a1", "a2"]  # have the same names
     assert names(maker.lowered(), "rk3566") == ["x", "stem", "a1", "up", "a2", "a2", "a1"]
 
 
 def test_what_reads_a_feature_has_it_at_once() -> None:
     """As of three that are added (asked, RV1103B): the first sum runs before the third branch."""
-    maker = Maker("rv1106b")
-    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    maker, stem = started("rv1103b")
     first, second = maker.conv("a", stem, 16), maker.conv("b", stem, 16)
     maker.layer("Add", stem, first, to=(maker.feature("sum", 1, 16, 8, 8),))
     maker.layer("Add", "sum", second, to=(maker.feature("all", 1, 16, 8, 8),))
@@ -91,8 +82,7 @@ def test_what_reads_a_feature_has_it_at_once() -> None:
 
 
 def test_outputs_that_make_no_copy_run_before_what_waits() -> None:
-    maker = Maker("rk3588")
-    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    maker, stem = started()
     for name in ("a1", "a2"):
         maker.output(maker.conv(name, stem, 16))
     maker.conv("b1", stem, 16)
@@ -101,8 +91,7 @@ def test_outputs_that_make_no_copy_run_before_what_waits() -> None:
 
 
 def test_a_late_bias_is_behind_the_first_that_wait() -> None:
-    maker = Maker("rk3588")
-    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    maker, stem = started()
     fuse(maker, "stem")
     maker.conv("made", stem, 16)
     maker.layers[-1] = replace(maker.layers[-1], late_bias=True)
@@ -117,8 +106,7 @@ def test_a_late_bias_is_behind_the_first_that_wait() -> None:
 
 
 def test_the_split_of_a_grouped_convolution_waits() -> None:
-    maker = Maker("rk3588")
-    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 32)
+    maker, stem = started(channels=32)
     halves = tuple(maker.feature(f"h{at}", 1, 16, 8, 8) for at in range(2))
     maker.layer("Split", stem, to=halves)
     maker.layer("Concat", *halves, to=(maker.feature("both", 1, 32, 8, 8),))
@@ -130,7 +118,7 @@ def test_the_split_of_a_grouped_convolution_waits() -> None:
 
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=40), st.booleans())
 def test_every_layer_once_and_after_what_it_reads(reads: list[int], fused: bool) -> None:
-    maker = Maker("rk3566")
+    maker = Layers("rk3566")
     made = [maker.input("x", 1, 8, 4, 4)]
     for index, read in enumerate(reads):
         made.append(maker.conv(f"c{index}", made[read % len(made)], 8))

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
+from engine.cost.lowered import Lowered
 from engine.cost.memory.layout import feature_bytes
 from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuDtype
-from tests.cost.memory.small import Maker
-from tests.cost.support import npu_of
+from tests.cost.support import Layers, npu_of
 
 with Path(__file__).with_name("attention.csv").open(encoding="utf-8") as file:
     ASKED = list(csv.DictReader(file))
@@ -26,22 +25,17 @@ HALF_FILLED = ("40", "48", "64")
 
 def worked(row: dict[str, str]) -> int:
     npu = npu_of(row["chip"])
-    dtype: NpuDtype = "int8" if row["dtype"] == "int8" else "float16"
+    maker = Layers(npu.family, "int8" if row["dtype"] == "int8" else "float16")
     heads, depth, queries, keys = (int(row[key]) for key in ("heads", "depth", "queries", "keys"))
-    tensors = {
-        name: LoweredTensor(name, (heads, depth, 1, count), dtype)
-        for name, count in (("query", queries), ("key", keys), ("value", keys), ("mixed", queries))
-    }
-    inputs = ("query", "key", "value")
-    layer = LoweredLayer(
-        "exSDPAttention", "exSDPAttention", "attention", inputs, (), ("mixed",), dtype
-    )
-    return working_bytes(layer, npu, Lowered(npu.family, dtype, (layer,), tensors, inputs, ()))
+    for name, count in (("query", queries), ("key", keys), ("value", keys), ("mixed", queries)):
+        maker.feature(name, heads, depth, 1, count)
+    layer = maker.layer("exSDPAttention", "query", "key", "value", to=("mixed",))
+    return working_bytes(layer, npu, maker.lowered())
 
 
 def single(kind: str, chip: str, dtype: NpuDtype, shape: tuple[int, ...]) -> Lowered:
     """One layer that keeps its shape."""
-    maker = Maker(npu_of(chip).family, dtype)
+    maker = Layers(npu_of(chip).family, dtype)
     maker.layer(kind, maker.feature("x", *shape), to=(maker.feature("y", *shape),))
     return maker.lowered()
 
@@ -126,7 +120,7 @@ def test_heads_are_split_and_joined(
     npu = npu_of(chip)
     shapes = (1, heads * depth, 1, rows), (heads, depth, 1, rows)
     for (before, after), size in ((shapes, split), (shapes[::-1], join)):
-        maker = Maker(npu.family)
+        maker = Layers(npu.family)
         for name, shape in {"w": before, "x": before, "y": after, "z": after}.items():
             maker.feature(name, *shape)
         maker.layer("Conv", "w", to=("x",))
@@ -149,7 +143,7 @@ def test_joined_heads_fill_tiles_for_a_convolution(
     chip: str, rows: int, heads: int, depth: int, size: int
 ) -> None:
     npu = npu_of(chip)
-    maker = Maker(npu.family)
+    maker = Layers(npu.family)
     maker.feature("x", heads, depth, 1, rows)
     maker.layer("Reshape", "x", to=(maker.feature("y", 1, heads * depth, 1, rows),))
     maker.conv("c", "y", 16)

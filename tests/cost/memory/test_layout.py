@@ -12,11 +12,10 @@ from engine.cost.memory.plan import plan_memory
 from engine.cost.memory.weights import constant_bytes
 from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuDtype
-from tests.cost.memory.small import Maker
-from tests.cost.support import npu_of
+from tests.cost.support import Layers, npu_of
 
 
-def spans(maker: Maker, chip: str) -> dict[str, int]:
+def spans(maker: Layers, chip: str) -> dict[str, int]:
     plan = plan_memory(maker.lowered(), npu_of(chip))
     return {span.tensor: span.end - span.start for span in plan.spans}
 
@@ -36,7 +35,7 @@ def spans(maker: Maker, chip: str) -> dict[str, int]:
 def test_channels_in_groups_pixels_in_fours(
     chip: str, dtype: NpuDtype, shape: tuple[int, ...], size: int
 ) -> None:
-    maker = Maker(npu_of(chip).family, dtype)
+    maker = Layers(npu_of(chip).family, dtype)
     tensor = LoweredTensor("x", shape, dtype)
     assert feature_bytes(tensor, npu_of(chip), None, maker.lowered()) == size
 
@@ -46,7 +45,7 @@ def test_channels_in_groups_pixels_in_fours(
     [("rk3566", 28, 28 * 3 * 32), ("rk3566", 20, 20 * 3 * 24), ("rk3588", 20, 20 * 3 * 32)],
 )
 def test_an_image_keeps_its_channels_and_pads_its_rows(chip: str, width: int, size: int) -> None:
-    maker = Maker(npu_of(chip).family)
+    maker = Layers(npu_of(chip).family)
     maker.output(maker.conv("c", maker.input("x", 1, 3, width, width), 16, kernel=3))
     assert spans(maker, chip)["x"] == size
 
@@ -65,7 +64,7 @@ def test_an_image_keeps_its_channels_and_pads_its_rows(chip: str, width: int, si
 def test_a_convolution_writes_whole_tiles(
     chip: str, channels: int, depthwise: bool, stored: int
 ) -> None:
-    maker = Maker(npu_of(chip).family)
+    maker = Layers(npu_of(chip).family)
     source = maker.input("x", 1, channels, 14, 14)
     maker.output(maker.conv("c", source, channels, kernel=3, depthwise=depthwise))
     assert spans(maker, chip)["c"] == stored * 14 * 14
@@ -86,7 +85,7 @@ def test_a_convolution_writes_whole_tiles(
 def test_a_1x1_that_does_not_fit_keeps_one_tile_more_on_rk3566(
     inputs: int, outputs: int, side: int, extra: int
 ) -> None:
-    maker = Maker()
+    maker = Layers()
     maker.output(maker.conv("c", maker.input("x", 1, inputs, side, side), outputs))
     pixels = side * side if side == 1 else -(-side * side // 4) * 4
     assert spans(maker, "rk3566")["c"] == (outputs + extra) * pixels
@@ -108,7 +107,7 @@ def test_a_1x1_that_does_not_fit_keeps_one_tile_more_on_rk3566(
 def test_a_depthwise_in_parts_keeps_one_tile_more(
     chip: str, channels: int, side: int, stored: int
 ) -> None:
-    maker = Maker(npu_of(chip).family)
+    maker = Layers(npu_of(chip).family)
     source = maker.input("x", 1, channels, side, side)
     maker.output(maker.conv("c", source, channels, kernel=3, depthwise=True))
     assert spans(maker, chip)["c"] == stored * side * side
@@ -132,7 +131,7 @@ def test_a_depthwise_in_parts_keeps_one_tile_more(
 def test_an_output_is_copied_to_the_layout_of_the_user(
     chip: str, dtype: str, shape: tuple[int, ...], sizes: tuple[int, ...]
 ) -> None:
-    maker = Maker(npu_of(chip).family)
+    maker = Layers(npu_of(chip).family)
     maker.output(maker.feature("y", *shape, dtype=dtype))
     lowered = maker.lowered()
     assert converted_bytes(lowered.layers[0], npu_of(chip), lowered) == sizes
@@ -147,7 +146,7 @@ def test_an_output_is_copied_to_the_layout_of_the_user(
 def test_a_concat_of_broken_groups_is_gathered_first(
     chip: str, channels: tuple[int, int], copy: int, result: int
 ) -> None:
-    maker = Maker(npu_of(chip).family)
+    maker = Layers(npu_of(chip).family)
     one, two = (maker.feature(f"x{c}", 1, c, 10, 10) for c in channels)
     maker.layer("Concat", one, two, to=(maker.feature("y", 1, sum(channels), 10, 10),))
     lowered = maker.lowered()
@@ -170,7 +169,7 @@ def test_rows_of_batches_become_a_map_in_whole_tiles(
 ) -> None:
     """As behind a norm over channels: (H, W, 1, C) becomes (1, C, H, W)."""
     npu = npu_of(chip)
-    maker = Maker(npu.family, dtype)
+    maker = Layers(npu.family, dtype)
     flat = maker.feature("x", 1, rows * rows, 1, channels)
     maker.layer("Reshape", flat, to=(maker.feature("y", rows, rows, 1, channels),))
     maker.layer("Transpose", "y", to=(maker.feature("z", 1, channels, rows, rows),))
@@ -182,7 +181,7 @@ def test_rows_of_batches_become_a_map_in_whole_tiles(
 
 @pytest.mark.parametrize(("mode", "size"), [("nearest", 64), ("linear", 24 * 66 * 130 + 32)])
 def test_a_resize_between_pixels_works_on_a_bordered_copy(mode: str, size: int) -> None:
-    maker = Maker()
+    maker = Layers()
     source = maker.feature("x", 1, 19, 64, 128)
     maker.layer("Resize", source, to=(maker.feature("y", 1, 19, 512, 1024),), mode=mode)
     lowered = maker.lowered()
@@ -204,7 +203,7 @@ def test_a_resize_between_pixels_works_on_a_bordered_copy(mode: str, size: int) 
 def test_weights_and_biases_are_padded(
     chip: str, dtype: NpuDtype, inputs: int, outputs: int, depthwise: bool, weight: int, bias: int
 ) -> None:
-    maker = Maker(npu_of(chip).family, dtype)
+    maker = Layers(npu_of(chip).family, dtype)
     maker.output(maker.conv("c", maker.input("x", 1, inputs, 7, 7), outputs, depthwise=depthwise))
     sizes = [size for _, size in constant_bytes(maker.lowered(), npu_of(chip))]
     assert sizes == [weight, bias][: 2 if dtype == "int8" else 1]

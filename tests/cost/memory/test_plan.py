@@ -16,12 +16,11 @@ from engine.cost.memory import plan_memory
 from engine.cost.memory.layout import written_times
 from engine.facts.npu import NpuDtype, npu_profiles
 from tests.cost.asked import maker as models
-from tests.cost.memory.small import Maker
-from tests.cost.support import npu_of, read_file
+from tests.cost.support import Layers, npu_of, read_file
 
 
-def residual(family: str = "rk3588") -> Maker:
-    maker = Maker(family)
+def residual(family: str = "rk3588") -> Layers:
+    maker = Layers(family)
     stem = maker.conv("stem", maker.input("x", 1, 3, 32, 32), 32, kernel=3)
     branch = maker.conv("b", maker.conv("a", stem, 32, kernel=3), 32, kernel=3)
     maker.layer("Add", stem, branch, to=(maker.feature("sum", 1, 32, 32, 32),))
@@ -50,7 +49,7 @@ def test_every_family_has_a_plan() -> None:
 
 def test_many_layers_that_are_all_needed_at_the_end() -> None:
     npu = npu_of("rk3566")
-    maker = Maker()
+    maker = Layers()
     source = maker.input("x", 1, 8, 4, 4)
     for index in range(3000):
         maker.output(maker.conv(f"c{index}", source, 16, kernel=3))
@@ -62,7 +61,7 @@ def test_many_layers_that_are_all_needed_at_the_end() -> None:
 
 def test_a_graph_without_layers_needs_nothing() -> None:
     npu = npu_of("rk3566")
-    plan = plan_memory(Maker().lowered(), npu)
+    plan = plan_memory(Layers().lowered(), npu)
     assert (plan.internal, plan.weight, plan.spans) == (0, 0, ())
 
 

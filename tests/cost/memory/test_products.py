@@ -11,13 +11,12 @@ from pathlib import Path
 import onnx
 import pytest
 
-from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.layout import settled
 from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuDtype
 from tests.cost.asked.maker import Maker
 from tests.cost.asked.parts import attention
-from tests.cost.support import laid_out, npu_of, read_model
+from tests.cost.support import Layers, laid_out, npu_of, read_model
 
 # on RK3566: rows, heads, values a head: scores, and values weighed with them (asked on 2026-11-26)
 ASKED: dict[NpuDtype, dict[tuple[int, int, int], tuple[int, int]]] = {
@@ -69,16 +68,12 @@ def test_products_of_every_family() -> None:
         asked = list(csv.DictReader(file))
     for row in asked:
         npu = npu_of(row["chip"])
-        dtype: NpuDtype = "int8" if row["dtype"] == "int8" else "float16"
-        batch, inner = int(row["batch"]), int(row["inner"])
-        tensors = {
-            name: LoweredTensor(name, (batch, inner, 1, int(row[name])), dtype)
-            for name in ("filters", "pixels")
-        }
-        shape = (batch, int(row["filters"]), 1, int(row["pixels"]))
-        tensors["product"] = LoweredTensor("product", shape, dtype)
-        inputs = ("filters", "pixels")
-        layer = LoweredLayer("exMatMul", "exMatMul", "product", inputs, (), ("product",), dtype)
-        lowered = Lowered(npu.family, dtype, (layer,), tensors, inputs, ())
-        assert working_bytes(layer, npu, lowered) == int(row["bytes"]), row
+        maker = Layers(npu.family, "int8" if row["dtype"] == "int8" else "float16")
+        sizes = (int(row[key]) for key in ("batch", "inner", "filters", "pixels"))
+        batch, inner, filters, pixels = sizes
+        maker.feature("filters", batch, inner, 1, filters)
+        maker.feature("pixels", batch, inner, 1, pixels)
+        maker.feature("product", batch, filters, 1, pixels)
+        layer = maker.layer("exMatMul", "filters", "pixels", to=("product",))
+        assert working_bytes(layer, npu, maker.lowered()) == int(row["bytes"]), row
     assert len({row["chip"] for row in asked}) == 8
