@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from engine.cost.printed import parse_printed
 from scripts.pages import REPOSITORY
 from tests.cost.against_compiler.facts import Build
-from tests.cost.asked.answers import Answer, read_answers, row_of, write_answers
+from tests.cost.asked.answers import Answer, read_answers, write_answers
 from tests.cost.asked.graphs import GRAPHS, ZOO_GRAPHS
 from tests.cost.asked.held_out import HELD_OUT
 from tests.cost.asked.second_draw import SECOND_DRAW, THIRD_DRAW
@@ -85,8 +85,7 @@ def _read(folder: Path) -> dict[Build, Answer]:
         printed = parse_printed(log.read_text(encoding="utf-8", errors="replace"))
         if not printed.layers or printed.internal_bytes is None or printed.weight_bytes is None:
             continue
-        rows = [row_of(layer) for layer in printed.layers]
-        answer = Answer(rows, printed.internal_bytes, printed.weight_bytes)
+        answer = Answer(printed.layers, printed.internal_bytes, printed.weight_bytes)
         answers[Build(chip, quant, graph)] = answer
     return answers
 

@@ -64,7 +64,7 @@ def main() -> None:
     scores = list(score(builds, zoo, graphs=graphs, platforms=platforms))
     print(table(scores))
     if arguments.nets:
-        for each in sorted((each for each in scores if each.net), key=lambda each: -each.off):
+        for each in sorted((each for each in scores if each.nets), key=lambda each: -each.off):
             build = each.build
             print(f"{build.graph} {build.platform} {build.quant}: {100 * each.off:.2f} % off")
     if arguments.worst:

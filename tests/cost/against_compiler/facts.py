@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.cost.printed import PrintedLayer
+from engine.wire.record import record
+
 __all__ = ["Build", "Row", "graph_file", "read_builds", "read_rows"]
 
 FILES = ("layers_dev.csv.gz", "published_layers.csv.gz")
@@ -28,21 +31,10 @@ class Build:
     graph: str
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of it; ``shapes``: of features, weight, bias; None where it is cut short there."""
+@record(kw_only=True)
+class Row(PrintedLayer):
+    """One line of it, and whether it reads an input of the graph or writes an output."""
 
-    id: int
-    op: str
-    dtype: str
-    target: str
-    shapes: tuple[tuple[int, ...] | None, ...]
-    out: tuple[int, ...]
-    ddr: int
-    npu: int
-    total: int
-    rw_kb: int
-    name: str
     first: bool
     last: bool
 
@@ -79,10 +71,10 @@ def read_rows(file: Path) -> Iterator[tuple[Build, Row]]:
                     target=row["target"],
                     shapes=shapes,
                     out=out,
-                    ddr=int(row["ddr_cycles"]),
-                    npu=int(row["npu_cycles"]),
-                    total=int(row["total_cycles"]),
-                    rw_kb=int(row["rw_kb"]),
+                    ddr_cycles=int(row["ddr_cycles"]),
+                    npu_cycles=int(row["npu_cycles"]),
+                    total_cycles=int(row["total_cycles"]),
+                    read_kb=int(row["rw_kb"]),
                     name=row["full_name"],
                     first=row["is_first"] == "1",
                     last=row["to_output"] == "1",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from engine.base.errors import EngineError
@@ -12,6 +12,7 @@ from engine.cost.cycles import Cycles, all_cycles
 from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.printed import PrintedLayer
 from engine.facts.npu import NpuDtype
 from engine.frontends.load import find_source, load_source
 from tests.cost.against_compiler.facts import Build, Row, graph_file
@@ -36,11 +37,10 @@ class Miss:
 
 
 @dataclass
-class BuildScore:
-    """One build: counts of rows, and the misses."""
+class Score:
+    """Counts of the rows of a build, or of a platform and dtype."""
 
-    build: Build
-    published: bool = False
+    key: str
     rows: int = 0
     matched: int = 0
     npu: int = 0
@@ -49,36 +49,27 @@ class BuildScore:
     layers: int = 0
     placed: int = 0
     extra: int = 0
+    nets: int = 0
+    nets_within: int = 0
+
+    def __add__(self, other: Score) -> Score:
+        counts = (field.name for field in fields(Score) if field.name != "key")
+        return Score(self.key, *(getattr(self, name) + getattr(other, name) for name in counts))
+
+
+@dataclass
+class BuildScore(Score):
+    """One build, its sums of cycles, and the misses."""
+
+    build: Build = field(kw_only=True)
     theirs_sum: int = 0
     ours_sum: int = 0
     misses: list[Miss] = field(default_factory=list)
 
     @property
-    def net(self) -> bool:
-        """Whether it is a whole network, not a small graph of operators."""
-        return self.published or self.build.graph.startswith(NET)
-
-    @property
     def off(self) -> float:
         """Share by which the sum of the totals differs."""
         return abs(self.ours_sum - self.theirs_sum) / self.theirs_sum if self.theirs_sum else 0.0
-
-
-@dataclass(frozen=True)
-class Score:
-    """Counts of a platform and dtype."""
-
-    key: str
-    rows: int
-    matched: int
-    npu: int
-    ddr: int
-    total: int
-    layers: int
-    placed: int
-    extra: int
-    nets: int
-    nets_within: int
 
 
 def score(
@@ -108,11 +99,13 @@ def score(
         read = read_graph(load_source(find_source(file)).graph)
         for build in its:
             made = _score(build, builds[build], read)
-            made.published = file.parent.name == "published"
+            # a whole network, not a small graph of operators
+            made.nets = int(file.parent.name == "published" or build.graph.startswith(NET))
+            made.nets_within = made.nets * (made.off <= TOLERANCE)
             yield made
 
 
-def _score(build: Build, rows: list[Row], read: LoweringGraph) -> BuildScore:
+def _score(build: Build, rows: Sequence[PrintedLayer], read: LoweringGraph) -> BuildScore:
     npu = npu_of(build.platform)
     dtype: NpuDtype = "int8" if build.quant == "i8" else "float16"
     try:
@@ -129,10 +122,10 @@ def _score(build: Build, rows: list[Row], read: LoweringGraph) -> BuildScore:
 
 
 def compare(
-    build: Build, rows: list[Row], lowered: Lowered | None, cycles: tuple[Cycles, ...]
+    build: Build, rows: Sequence[PrintedLayer], lowered: Lowered | None, cycles: tuple[Cycles, ...]
 ) -> BuildScore:
     """One printed table beside ours; rows of one name are taken in their order."""
-    made = BuildScore(build)
+    made = BuildScore(f"{build.platform} {build.quant}", build=build)
     nameless = any(not row.name for row in rows)
     ours: dict[str, list[tuple[LoweredLayer, Cycles]]] = defaultdict(list)
     for layer, cost in zip(lowered.layers if lowered else (), cycles, strict=True):
@@ -145,8 +138,8 @@ def compare(
     # sums of halves on rk2118 have no name
     for row in sorted(rows, key=lambda row: not row.name):
         made.layers += 1
-        made.theirs_sum += row.total
-        counted = row.total > 0
+        made.theirs_sum += row.total_cycles
+        counted = row.total_cycles > 0
         made.rows += counted
         at = ours.get(row.name) if row.name else _of_type(ours, row.op)
         if not at:
@@ -178,52 +171,28 @@ def _of_type(
     return next((found for found in ours.values() if found and found[0][0].op == op), None)
 
 
-def _count(made: BuildScore, row: Row, layer: LoweredLayer, cost: Cycles) -> None:
-    made.npu += cost.npu == row.npu
-    made.ddr += cost.ddr == row.ddr
-    made.total += abs(cost.total - row.total) <= TOLERANCE * row.total
-    if cost.npu != row.npu:
+def _count(made: BuildScore, row: PrintedLayer, layer: LoweredLayer, cost: Cycles) -> None:
+    made.npu += cost.npu == row.npu_cycles
+    made.ddr += cost.ddr == row.ddr_cycles
+    made.total += abs(cost.total - row.total_cycles) <= TOLERANCE * row.total_cycles
+    shapes = f"{row.shapes} {row.out}"
+    if cost.npu != row.npu_cycles:
         cause = f"npu {row.op}" + (f" (ours {layer.op})" if layer.op != row.op else "")
-        made.misses.append(
-            Miss(made.build, cause, row.name, f"{row.npu} {row.shapes} {row.out}", str(cost.npu))
-        )
-    elif abs(cost.total - row.total) > TOLERANCE * row.total:
-        made.misses.append(
-            Miss(
-                made.build,
-                f"total {row.op}",
-                row.name,
-                f"{row.ddr} {row.total} {row.shapes} {row.out}",
-                f"{cost.ddr} {cost.total}",
-            )
-        )
+        theirs, ours = f"{row.npu_cycles} {shapes}", str(cost.npu)
+    elif abs(cost.total - row.total_cycles) > TOLERANCE * row.total_cycles:
+        cause = f"total {row.op}"
+        theirs, ours = f"{row.ddr_cycles} {row.total_cycles} {shapes}", f"{cost.ddr} {cost.total}"
+    else:
+        return
+    made.misses.append(Miss(made.build, cause, row.name, theirs, ours))
 
 
 def totals(scores: Iterable[BuildScore]) -> list[Score]:
     """Per platform and dtype, and of all."""
-    groups: dict[str, list[BuildScore]] = defaultdict(list)
+    groups: dict[str, Score] = {}
     for each in scores:
-        groups[f"{each.build.platform} {each.build.quant}"].append(each)
-    found = [_sum(key, groups[key]) for key in sorted(groups)]
-    found.append(_sum("all", [each for group in groups.values() for each in group]))
-    return found
-
-
-def _sum(key: str, scores: list[BuildScore]) -> Score:
-    nets = [each for each in scores if each.net]
-    return Score(
-        key=key,
-        rows=sum(each.rows for each in scores),
-        matched=sum(each.matched for each in scores),
-        npu=sum(each.npu for each in scores),
-        ddr=sum(each.ddr for each in scores),
-        total=sum(each.total for each in scores),
-        layers=sum(each.layers for each in scores),
-        placed=sum(each.placed for each in scores),
-        extra=sum(each.extra for each in scores),
-        nets=len(nets),
-        nets_within=sum(each.off <= TOLERANCE for each in nets),
-    )
+        groups[each.key] = groups.get(each.key, Score(each.key)) + each
+    return [*(groups[key] for key in sorted(groups)), sum(groups.values(), Score("all"))]
 
 
 def table(scores: Iterable[BuildScore]) -> str:

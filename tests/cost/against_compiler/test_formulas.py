@@ -21,7 +21,7 @@ STEP = 7
 
 
 def _counted(builds: dict[Build, list[Row]]) -> list[tuple[Build, Row, Cycles]]:
-    rows = [(build, row) for build, its in builds.items() for row in its if row.ddr]
+    rows = [(build, row) for build, its in builds.items() for row in its if row.ddr_cycles]
     found = []
     for build, row in rows[::STEP]:
         npu = npu_of(build.platform)
@@ -34,17 +34,17 @@ def _counted(builds: dict[Build, list[Row]]) -> list[tuple[Build, Row, Cycles]]:
 def test_cycles_of_printed_rows(builds: dict[Build, list[Row]]) -> None:
     rows = _counted(builds)
     assert len(rows) > 2000
-    wrong = [(build, row.name) for build, row, ours in rows if ours.npu != row.npu]
+    wrong = [(build, row.name) for build, row, ours in rows if ours.npu != row.npu_cycles]
     assert not wrong[:3]
     near: dict[str, Counter[bool]] = defaultdict(Counter)
     exact: Counter[bool] = Counter()
     read: Counter[bool] = Counter()
     for build, row, ours in rows:
         near[f"{build.platform} {build.quant}"][
-            abs(ours.total - row.total) <= 0.01 * row.total
+            abs(ours.total - row.total_cycles) <= 0.01 * row.total_cycles
         ] += 1
-        exact[ours.ddr == row.ddr] += 1
-        read[ours.read_bytes // 1024 == row.rw_kb] += 1
+        exact[ours.ddr == row.ddr_cycles] += 1
+        read[ours.read_bytes // 1024 == row.read_kb] += 1
     for key, counts in near.items():
         assert counts[True] >= 0.98 * counts.total(), key
     assert exact[True] >= 0.97 * exact.total()

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.cost.printed import PrintedLayer
-from tests.cost.against_compiler.facts import Build, Row, read_rows
+from tests.cost.against_compiler.facts import Build, read_rows
 
-__all__ = ["Answer", "read_answers", "row_of", "write_answers"]
+__all__ = ["Answer", "read_answers", "write_answers"]
 
 LAYERS = Path(__file__).with_name("layers.csv.gz")
 TOTALS = Path(__file__).with_name("totals.csv")
@@ -27,33 +27,14 @@ KEYS = ("platform", "quant", "graph")
 class Answer:
     """One build: its table, and the bytes of features and of constants."""
 
-    rows: list[Row]
+    rows: list[PrintedLayer]
     internal: int
     weight: int
 
 
-def row_of(layer: PrintedLayer) -> Row:
-    """A printed row as the facts have it; which layers are the first or last is not asked."""
-    return Row(
-        id=layer.id,
-        op=layer.op,
-        dtype=layer.dtype,
-        target=layer.target,
-        shapes=layer.shapes,
-        out=layer.out,
-        ddr=layer.ddr_cycles,
-        npu=layer.npu_cycles,
-        total=layer.total_cycles,
-        rw_kb=layer.read_kb,
-        name=layer.name,
-        first=False,
-        last=False,
-    )
-
-
 def read_answers() -> dict[Build, Answer]:
     """All of them."""
-    rows: dict[Build, list[Row]] = {}
+    rows: dict[Build, list[PrintedLayer]] = {}
     for build, row in read_rows(LAYERS):
         rows.setdefault(build, []).append(row)
     with TOTALS.open(encoding="utf-8", newline="") as stream:
@@ -77,7 +58,7 @@ def write_answers(answers: Mapping[Build, Answer]) -> None:
         key = (build.platform, build.quant, build.graph)
         for row in answers[build].rows:
             shapes = ",".join("..." if each is None else _text(each) for each in row.shapes)
-            sizes = (row.ddr, row.npu, row.total, row.rw_kb)
+            sizes = (row.ddr_cycles, row.npu_cycles, row.total_cycles, row.read_kb)
             ends = (row.op, row.dtype, row.target, shapes, _text(row.out))
             table.writerow((*key, row.id, *ends, *sizes, row.name, 0, 0))
     with LAYERS.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
