@@ -6,7 +6,7 @@ No text of a user, a model or a board becomes a part of a command: paths on a bo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -120,14 +120,9 @@ class Transport(Protocol):
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files of ours that may be there."""
 
-    def converse(
-        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
-    ) -> Conversation:
-        """Start a program that speaks the protocol of :mod:`engine.base.peers.far`.
-
-        Args:
-            words: program and arguments.
-            environment: variables beside those of the board.
+    def converse(self, words: Sequence[str]) -> Conversation:
+        """Start a program, with its arguments, that speaks the protocol of
+        :mod:`engine.base.peers.far`.
         """
 
     def close(self) -> None:

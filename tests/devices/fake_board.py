@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,13 +112,9 @@ class FakeBoard(LocalTransport):
         self._look()
         super().remove(paths)
 
-    def converse(
-        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
-    ) -> FakeTalk:
+    def converse(self, words: Sequence[str]) -> FakeTalk:
         self._look()
-        self.talks.append(
-            FakeTalk(self, super().converse(words, environment=environment), words[0])
-        )
+        self.talks.append(FakeTalk(self, super().converse(words), words[0]))
         return self.talks[-1]
 
     def close(self) -> None:

@@ -44,8 +44,6 @@ def test_it_is_asked_and_let_go(talk: Talk) -> None:
     conversation = talk()
     text = "ü\n\x1b$(id)" * 50_000  # just below the limit of a line
     assert ask(conversation, "echo", text=text) == {"text": text}
-    for name, value in (("RKNNTUI_TEST", "1,a-b"), ("EMPTY", "")):
-        assert ask(conversation, "variable", name=name) == {"value": value}
     steps: list[Any] = []
     call = conversation.peer.request("count", {"to": 500}, steps.append)
     assert conversation.peer.wait(call)["result"] == {"counted": 500}

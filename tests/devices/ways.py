@@ -84,7 +84,7 @@ def start_toy(transport: Transport, remote: str, folder: Path) -> Conversation:
     for source in (Path(far.__file__), toy):
         transport.push(source, f"{remote}/{source.name}", executable=True)
     words = [f"{remote}/{name}" for name in (TOY.name, "far.py")]
-    return transport.converse(words, environment={"RKNNTUI_TEST": "1,a-b", "EMPTY": ""})
+    return transport.converse(words)
 
 
 @contextmanager

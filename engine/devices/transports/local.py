@@ -23,7 +23,6 @@ from engine.devices.transport import LINE_LIMIT, Completed, Moved, TransportKind
 from engine.devices.transports.shared import (
     STOP_SECONDS,
     Source,
-    check_environment,
     check_words,
     storage_error,
     too_large,
@@ -156,14 +155,10 @@ class LocalTransport:
             with _storage(path):
                 self._path(path).unlink(missing_ok=True)
 
-    def converse(
-        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
-    ) -> LocalConversation:
+    def converse(self, words: Sequence[str]) -> LocalConversation:
         """Start a program that speaks the protocol of :mod:`engine.base.peers.far`."""
-        check_environment(environment)
-        variables = {**self._environment, **(environment or {})}
         try:
-            child = Child(self._command(words), variables, words[0], limit=LINE_LIMIT)
+            child = Child(self._command(words), self._environment, words[0], limit=LINE_LIMIT)
         except WorkerError as error:
             raise DeviceError(error.what, cause=error.cause, remedy=error.remedy) from error
         conversation = LocalConversation(child, words[0])

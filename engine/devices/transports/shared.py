@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -25,7 +25,6 @@ is left to do on the board are over before the job that asked is ended itself (2
 
 # what shlex.quote leaves as it is
 _WORD = re.compile(r"[A-Za-z0-9@%+=:,./_-]{1,4096}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -36,29 +35,12 @@ def check_words(words: Sequence[str]) -> None:
     """
     for word in words or ("",):
         if not _WORD.fullmatch(word):
-            raise _refused(word)
-
-
-def check_environment(environment: Mapping[str, str] | None) -> None:
-    """The same for names and values of variables; a value may be empty.
-
-    Raises:
-        UsageError: one has other characters.
-    """
-    for name, value in (environment or {}).items():
-        if not _NAME.fullmatch(name):
-            raise _refused(name)
-        if value:
-            check_words([value])
-
-
-def _refused(word: str) -> UsageError:
-    return UsageError(
-        f"'{sanitize(word, 80)}' is no word for a command on a board.",
-        cause="Commands are made of letters, digits and @ % + = : , . / _ - only, so that no "
-        "name of a file, a model or a board can become a command.",
-        remedy="Report it: names belong into messages to the agent.",
-    )
+            raise UsageError(
+                f"'{sanitize(word, 80)}' is no word for a command on a board.",
+                cause="Commands are made of letters, digits and @ % + = : , . / _ - only, so that "
+                "no name of a file, a model or a board can become a command.",
+                remedy="Report it: names belong into messages to the agent.",
+            )
 
 
 class Source:

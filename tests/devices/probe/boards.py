@@ -101,9 +101,7 @@ class Board:
     def remove(self, paths: Sequence[str]) -> None:
         raise AssertionError("nothing is removed")
 
-    def converse(
-        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
-    ) -> Conversation:
+    def converse(self, words: Sequence[str]) -> Conversation:
         raise AssertionError("nothing is started")
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import re
 import secrets
 import socket
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -244,9 +244,7 @@ class AdbTransport:
                 waiting = []
             waiting.append(path)
 
-    def converse(
-        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
-    ) -> AdbConversation:
+    def converse(self, words: Sequence[str]) -> AdbConversation:
         """Start a program that speaks the protocol of :mod:`engine.base.peers.far`, see
         :meth:`engine.devices.transport.Transport.converse`.
 
@@ -260,8 +258,7 @@ class AdbTransport:
                 cause="Its adbd is old (no shell_v2): it has no clean way in for a program.",
                 remedy="Use it for one request at a time, or reach the board by ssh.",
             )
-        settings = [f"{name}={value}" for name, value in (environment or {}).items()]
-        command = shell.command_of(["env", *settings, *words] if settings else words)
+        command = shell.command_of(words)
         deadline = Deadline(_OPEN_SECONDS)
         with self._reaching(f"start {words[0]}"), contextlib.ExitStack() as stack:
             link = stack.enter_context(self._open(deadline))

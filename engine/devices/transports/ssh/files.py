@@ -1,6 +1,7 @@
 """Files of the board: by SFTP, or by ``cat`` over an exec channel where the server has no SFTP.
 
-Each kind of transfer has the same three coroutines: a step, the last step, and giving up.
+Both kinds have the same coroutines (:class:`Files`); a transfer has a step, the last step, and
+giving up.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any, Protocol, cast
 
 import asyncssh
 
-from engine.base.errors import DeviceStorageError
+from engine.devices.transport import Completed
 from engine.devices.transports.shared import storage_error
-from engine.devices.transports.ssh.program import Program, finish, start_script
+from engine.devices.transports.ssh.program import Program, finish, start
 
 CHUNK = 1 << 17
 """Bytes of a file that are sent or asked for at once."""
@@ -51,6 +52,22 @@ class Reading(Protocol):
 
     async def close(self) -> None:
         """Read no more."""
+
+
+class Files(Protocol):
+    """The files of a board.
+
+    Their errors are those of asyncssh, or :class:`~engine.base.errors.DeviceStorageError`.
+    """
+
+    async def read(self, path: str, limit: int) -> bytes | None:
+        """The first bytes of a file; None where there is none."""
+
+    async def writing(self, part: str) -> Writing:
+        """Begin to write a part."""
+
+    async def reading(self, path: str) -> Reading:
+        """Begin to read a file."""
 
 
 @dataclass
@@ -146,19 +163,17 @@ class _CatWriting:
         return self.sent
 
     async def finish(self, size: int, target: str, *, executable: bool) -> None:
-        written = await finish(self.program, _SAID)
-        if written is None:
-            raise asyncssh.ConnectionLost("The channel was closed")
-        if written.code:
-            raise storage_error(self.part, written.err.decode("utf-8", "replace"))
+        _require(await finish(self.program, _SAID), self.part)
         mode = "755" if executable else "644"
         script = 'test "$(wc -c < "$1")" -eq "$3" && chmod "$4" "$1" && mv -f "$1" "$2"'
-        await _run_script(self.program, script, [self.part, target, str(size), mode], target)
+        words = [self.part, target, str(size), mode]
+        named = await start(self.program.connection, words, script)
+        _require(await finish(named, _SAID), target, "it is not whole")
 
     async def give_up(self) -> None:
         await self.program.kill()
-        with contextlib.suppress(asyncssh.Error, OSError, DeviceStorageError):
-            await _run_script(self.program, 'rm -f "$1"', [self.part], self.part)
+        with contextlib.suppress(asyncssh.Error, OSError):
+            await finish(await start(self.program.connection, ["rm", "-f", self.part]), _SAID)
 
 
 @dataclass
@@ -166,102 +181,78 @@ class _CatReading:
     program: Program
     path: str
     size: int
-    head: bytes
 
     async def read(self) -> bytes:
-        if self.head:
-            data, self.head = self.head, b""
-            return data
         data = await self.program.process.stdout.read(CHUNK)
         if not data:
-            ended = await finish(self.program, _SAID)
-            if ended is None:
-                raise asyncssh.ConnectionLost("The channel was closed")
-            if ended.code:
-                raise storage_error(self.path, ended.err.decode("utf-8", "replace"))
+            _require(await finish(self.program, _SAID), self.path)
         return data
 
     async def close(self) -> None:
         await self.program.kill()
 
 
-async def open_sftp_writing(sftp: asyncssh.SFTPClient, part: str) -> Writing:
-    """Begin to write a part.
+@dataclass
+class _SftpFiles:
+    """By SFTP."""
 
-    Raises:
-        asyncssh.SFTPError: it cannot be made.
-    """
-    file = await sftp.open(part, "wb", encoding=None, block_size=_BLOCK)
-    return _SftpWriting(sftp, file, part)
+    sftp: asyncssh.SFTPClient
 
+    async def read(self, path: str, limit: int) -> bytes | None:
+        """What is asked for follows each other: files of /proc have no size."""
+        try:
+            file = await self.sftp.open(path, "rb", encoding=None, block_size=0)
+        except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath, asyncssh.SFTPNotADirectory):
+            return None
+        content = bytearray()
+        try:
+            while len(content) < limit:
+                asked = min(_BLOCK, limit - len(content))
+                data = cast("bytes", await file.read(asked, len(content)))
+                if not data:
+                    break
+                content += data
+        finally:
+            with contextlib.suppress(asyncssh.Error, OSError):
+                await file.close()
+        return bytes(content[:limit])
 
-async def open_sftp_reading(sftp: asyncssh.SFTPClient, path: str) -> Reading:
-    """Begin to read a file.
+    async def writing(self, part: str) -> Writing:
+        file = await self.sftp.open(part, "wb", encoding=None, block_size=_BLOCK)
+        return _SftpWriting(self.sftp, file, part)
 
-    Raises:
-        asyncssh.SFTPError: it cannot be read.
-    """
-    file = await sftp.open(path, "rb", encoding=None, block_size=_BLOCK)
-    return _SftpReading(file, (await file.stat()).size or 0)
-
-
-async def open_cat_writing(connection: asyncssh.SSHClientConnection, part: str) -> Writing:
-    """Begin to write a part."""
-    return _CatWriting(await start_script(connection, 'exec cat > "$1"', [part]), part)
-
-
-async def open_cat_reading(connection: asyncssh.SSHClientConnection, path: str) -> Reading:
-    """Begin to read a file.
-
-    Raises:
-        DeviceStorageError: it cannot be read.
-    """
-    counted = await finish(await start_script(connection, 'wc -c < "$1"', [path]), _SAID)
-    if counted is None:
-        raise asyncssh.ConnectionLost("The channel was closed")
-    if counted.code or not counted.out.strip().isdigit():
-        raise storage_error(path, counted.err.decode("utf-8", "replace"))
-    program = await start_script(connection, 'exec cat "$1"', [path])
-    return _CatReading(program, path, int(counted.out), program.head)
+    async def reading(self, path: str) -> Reading:
+        file = await self.sftp.open(path, "rb", encoding=None, block_size=_BLOCK)
+        return _SftpReading(file, (await file.stat()).size or 0)
 
 
-async def read_by_sftp(sftp: asyncssh.SFTPClient, path: str, limit: int) -> bytes | None:
-    """The first bytes of a file, asked for one after another: those of /proc have no size."""
-    try:
-        file = await sftp.open(path, "rb", encoding=None, block_size=0)
-    except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath, asyncssh.SFTPNotADirectory):
-        return None
-    content = bytearray()
-    try:
-        while len(content) < limit:
-            asked = min(_BLOCK, limit - len(content))
-            data = cast("bytes", await file.read(asked, len(content)))
-            if not data:
-                break
-            content += data
-    finally:
-        with contextlib.suppress(asyncssh.Error, OSError):
-            await file.close()
-    return bytes(content[:limit])
+@dataclass
+class _CatFiles:
+    """By ``cat``."""
+
+    connection: asyncssh.SSHClientConnection
+
+    async def read(self, path: str, limit: int) -> bytes | None:
+        script = f'test -e "$1" || exit {_NO_FILE}; exec cat "$1"'
+        done = await finish(await start(self.connection, [path], script), limit)
+        if done.code == _NO_FILE:
+            return None
+        _require(done, path)
+        return done.out
+
+    async def writing(self, part: str) -> Writing:
+        return _CatWriting(await start(self.connection, [part], 'exec cat > "$1"'), part)
+
+    async def reading(self, path: str) -> Reading:
+        counted = await finish(await start(self.connection, [path], 'wc -c < "$1"'), _SAID)
+        if counted.code or not counted.out.strip().isdigit():
+            raise storage_error(path, counted.err.decode("utf-8", "replace"))
+        return _CatReading(await start(self.connection, ["cat", path]), path, int(counted.out))
 
 
-async def read_by_cat(
-    connection: asyncssh.SSHClientConnection, path: str, limit: int
-) -> bytes | None:
-    """The same over an exec channel.
-
-    Raises:
-        DeviceStorageError: it cannot be read.
-    """
-    script = f'test -e "$1" || exit {_NO_FILE}; exec cat "$1"'
-    read = await finish(await start_script(connection, script, [path]), limit)
-    if read is None:
-        raise asyncssh.ConnectionLost("The channel was closed")
-    if read.code == _NO_FILE:
-        return None
-    if read.code:
-        raise storage_error(path, read.err.decode("utf-8", "replace"))
-    return read.out
+def files_of(connection: asyncssh.SSHClientConnection, sftp: asyncssh.SFTPClient | None) -> Files:
+    """The files of a board, by SFTP where its server has it."""
+    return _CatFiles(connection) if sftp is None else _SftpFiles(sftp)
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -270,10 +261,7 @@ async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _run_script(program: Program, script: str, words: list[str], path: str) -> None:
-    ended = await finish(await start_script(program.connection, script, words), _SAID)
-    if ended is None:
-        raise asyncssh.ConnectionLost("The channel was closed")
-    if ended.code:
-        said = ended.err.decode("utf-8", "replace")
-        raise storage_error(path, said or "it is not whole")
+def _require(done: Completed, path: str, otherwise: str = "") -> None:
+    """Refuse a program that failed; ``otherwise`` is why, where it did not say."""
+    if done.code:
+        raise storage_error(path, done.err.decode("utf-8", "replace") or otherwise)

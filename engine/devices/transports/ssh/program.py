@@ -11,17 +11,17 @@ import asyncio
 import contextlib
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import asyncssh
 
 from engine.devices.transport import Completed
-from engine.devices.transports.shared import check_environment, check_words
+from engine.devices.transports.shared import check_words
 
 _MARK = re.compile(rb"rknntui-pid ([0-9]{1,10})\n")
-_NOISE = 1 << 16
+_MARK_SIZE = 23
 _CHUNK = 1 << 16
 _KILL_SECONDS = 3.0
 
@@ -34,13 +34,13 @@ class Program:
         connection: to its board.
         process: its channel, with streams of bytes.
         pid: its process id there; 0 where it was not told.
-        head: what it had written when that was read.
+        head: what it wrote in place of that.
     """
 
     connection: asyncssh.SSHClientConnection
     process: asyncssh.SSHClientProcess[bytes]
     pid: int
-    head: bytes
+    head: bytes = b""
 
     @property
     def code(self) -> int | None:
@@ -56,83 +56,48 @@ class Program:
         self.process.channel.abort()
 
 
-def _command(script: str, words: Sequence[str], environment: Mapping[str, str] | None) -> str:
-    check_words(words)
-    check_environment(environment)
-    variables = "".join(f"export {key}={value}; " for key, value in (environment or {}).items())
-    # sh by its name: Android has none in /bin
-    return shlex.join(
-        ["exec", "sh", "-c", f'echo "rknntui-pid $$"; {variables}{script}', "sh", *words]
-    )
-
-
-async def start_program(
-    connection: asyncssh.SSHClientConnection,
-    words: Sequence[str],
-    environment: Mapping[str, str] | None = None,
+async def start(
+    connection: asyncssh.SSHClientConnection, words: Sequence[str], script: str = 'exec "$@"'
 ) -> Program:
-    """Start a program with arguments.
+    """Start a program with arguments; its messages are in English (``LC_ALL`` is ``C``).
 
-    Raises:
-        UsageError: a word or a variable has characters that are not allowed.
-        asyncssh.Error, OSError: the connection is lost, or the server refused.
-    """
-    return await _start(connection, _command('exec "$@"', words, environment))
-
-
-async def start_script(
-    connection: asyncssh.SSHClientConnection, script: str, words: Sequence[str]
-) -> Program:
-    """Start a script of ours, a constant of this program, that reads ``words`` as its arguments.
+    Args:
+        connection: to the board.
+        words: the program and its arguments, or those of ``script``.
+        script: of ours, a constant of this program.
 
     Raises:
         UsageError: a word has characters that are not allowed.
         asyncssh.Error, OSError: the connection is lost, or the server refused.
     """
-    return await _start(connection, _command(script, words, {"LC_ALL": "C"}))
-
-
-async def _start(connection: asyncssh.SSHClientConnection, command: str) -> Program:
+    check_words(words)
+    told = f'echo "rknntui-pid $$"; export LC_ALL=C; {script}'
+    # sh by its name: Android has none in /bin
+    command = shlex.join(["exec", "sh", "-c", told, "sh", *words])
     process = cast(
         "asyncssh.SSHClientProcess[bytes]",
         await connection.create_process(command, encoding=None),
     )
-    seen = b""
     try:
-        while (match := _MARK.search(seen)) is None and len(seen) < _NOISE:
-            data = await process.stdout.read(_CHUNK)
-            if not data:
-                return Program(connection, process, 0, seen)
-            seen += data
+        seen = await process.stdout.readuntil(_MARK, _MARK_SIZE)
+    except asyncio.IncompleteReadError as error:
+        return Program(connection, process, 0, error.partial)
     except BaseException:
         process.channel.abort()
         raise
-    if match is None:
-        return Program(connection, process, 0, seen)
-    return Program(connection, process, int(match[1]), seen[match.end() :])
+    return Program(connection, process, int(seen.rpartition(b" ")[2]))
 
 
-async def run_program(
-    connection: asyncssh.SSHClientConnection, words: Sequence[str], limit: int
-) -> Completed | None:
-    """Run a program until it ends; it is killed where the caller is cancelled.
-
-    Its messages are in English: ``LC_ALL`` is ``C``.
+async def finish(program: Program, limit: int) -> Completed:
+    """Send no more to a program and wait for its end; it is killed where the caller is cancelled.
 
     Args:
-        connection: to the board.
-        words: program and arguments.
+        program: that runs.
         limit: bytes of each stream that are kept.
 
-    Returns:
-        None where the channel was closed without a word on how it ended.
+    Raises:
+        asyncssh.ConnectionLost: the channel was closed without a word on how it ended.
     """
-    program = await start_program(connection, words, {"LC_ALL": "C"})
-    return await finish(program, limit)
-
-
-async def finish(program: Program, limit: int) -> Completed | None:
-    """Send no more to a program and wait for its end, as :func:`run_program`."""
     process = program.process
     try:
         with contextlib.suppress(OSError):
@@ -145,7 +110,9 @@ async def finish(program: Program, limit: int) -> Completed | None:
         # a cancelled task may still wait for what it cleans up
         await program.kill()
         raise
-    return None if program.code is None else Completed(program.code, out, err)
+    if program.code is None:
+        raise asyncssh.ConnectionLost("The channel was closed")
+    return Completed(program.code, out, err)
 
 
 async def _head(stream: asyncssh.SSHReader[bytes], limit: int, seen: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +23,6 @@ from engine.devices.address import Address
 from engine.devices.transport import Completed, Moved, TransportKind
 from engine.devices.transports.shared import (
     Source,
-    check_environment,
     check_words,
     storage_error,
     too_large,
@@ -33,7 +32,7 @@ from engine.devices.transports.ssh import files
 from engine.devices.transports.ssh.conversation import SshConversation
 from engine.devices.transports.ssh.login import LOGIN_SECONDS, Login, log_in, shown_name, unanswered
 from engine.devices.transports.ssh.loop import LoopThread
-from engine.devices.transports.ssh.program import run_program, start_program
+from engine.devices.transports.ssh.program import finish, start
 
 _SMALL_SECONDS = 10.0
 _STALL_SECONDS = 30.0
@@ -85,23 +84,13 @@ class SshTransport:
         """
         check_words(words)
         with self._errors(f"{words[0]} did not end within {seconds:g} s."):
-            login = self._logged_in()
-            completed = self._loop.call(run_program(login.connection, words, limit), seconds, check)
-            if completed is None:
-                raise asyncssh.ConnectionLost("The channel was closed")
-            return completed
+            return self._loop.call(_run(self._logged_in(), words, limit), seconds, check)
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         """The first ``limit`` bytes of a file; None where there is none."""
         check_words([path])
         with self._errors(f"{path} was not read in time.", path):
-            login, sftp = self._with_sftp()
-            reading = (
-                files.read_by_sftp(sftp, path, limit)
-                if sftp is not None
-                else files.read_by_cat(login.connection, path, limit)
-            )
-            return self._loop.call(reading, _SMALL_SECONDS)
+            return self._loop.call(self._files().read(path, limit), _SMALL_SECONDS)
 
     def push(
         self, source: Path, target: str, *, executable: bool = False, moved: Moved | None = None
@@ -110,13 +99,7 @@ class SshTransport:
         part = f"{target}.{secrets.token_hex(4)}.part"
         check_words([part])
         with Source(source) as stream, self._errors(_stalled(target), target):
-            login, sftp = self._with_sftp()
-            opening = (
-                files.open_sftp_writing(sftp, part)
-                if sftp is not None
-                else files.open_cat_writing(login.connection, part)
-            )
-            writing = self._loop.call(opening, _SMALL_SECONDS)
+            writing = self._loop.call(self._files().writing(part), _SMALL_SECONDS)
             try:
                 self._send(stream, writing, target, executable, moved)
             except BaseException:
@@ -128,13 +111,7 @@ class SshTransport:
         """Copy a file of at most ``limit`` bytes from the board: whole, or not there at all."""
         check_words([source])
         with self._errors(_stalled(source), source):
-            login, sftp = self._with_sftp()
-            opening = (
-                files.open_sftp_reading(sftp, source)
-                if sftp is not None
-                else files.open_cat_reading(login.connection, source)
-            )
-            reading = self._loop.call(opening, _SMALL_SECONDS)
+            reading = self._loop.call(self._files().reading(source), _SMALL_SECONDS)
             try:
                 if reading.size > limit:
                     raise too_large(source, reading.size, limit)
@@ -157,17 +134,12 @@ class SshTransport:
         if done.code:
             raise storage_error(paths[0], done.err.decode("utf-8", "replace"))
 
-    def converse(
-        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
-    ) -> SshConversation:
+    def converse(self, words: Sequence[str]) -> SshConversation:
         """Start a program that speaks the protocol of :mod:`engine.base.peers.far`."""
         check_words(words)
-        check_environment(environment)
         with self._errors(f"{words[0]} could not be started in time."):
             login = self._logged_in()
-            program = self._loop.call(
-                start_program(login.connection, words, environment), _SMALL_SECONDS
-            )
+            program = self._loop.call(start(login.connection, words), _SMALL_SECONDS)
             return SshConversation(self._loop, program, self.name, lambda: self._lost(login))
 
     def close(self) -> None:
@@ -205,10 +177,11 @@ class SshTransport:
         """The connection, made where there is none or it was lost."""
         return self._loop.call(self._enter(), LOGIN_SECONDS + _SMALL_SECONDS)
 
-    def _with_sftp(self) -> tuple[Login, asyncssh.SFTPClient | None]:
-        """The connection, and its SFTP where the server has it."""
+    def _files(self) -> files.Files:
+        """The board's files, by SFTP where the server has it."""
         login = self._logged_in()
-        return login, self._loop.call(self._start_sftp(login), _SFTP_SECONDS + _SMALL_SECONDS)
+        sftp = self._loop.call(self._start_sftp(login), _SFTP_SECONDS + _SMALL_SECONDS)
+        return files.files_of(login.connection, sftp)
 
     async def _enter(self) -> Login:
         async with self._entry:
@@ -287,6 +260,10 @@ class SshTransport:
             cause="Its SSH server allows no programs, or too many run at once.",
             remedy="Check the settings of its SSH server.",
         )
+
+
+async def _run(login: Login, words: Sequence[str], limit: int) -> Completed:
+    return await finish(await start(login.connection, words), limit)
 
 
 def _stalled(path: str) -> str:
