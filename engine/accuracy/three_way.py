@@ -24,6 +24,7 @@ from engine.accuracy.runners import (
 )
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.ir import Graph
+from engine.graph.ir.spec import name_of
 from engine.graph.layers import Layer, LayerMap
 from engine.graph.metrics import ErrorSums, error_sums
 from engine.quantize import Quantized
@@ -324,7 +325,7 @@ class _Inside:
         while waiting:
             for name in waiting.pop().nodes:
                 for value in self._graph.node(name).inputs:
-                    tensor = "" if value is None else value.name or ""
+                    tensor = name_of(value)
                     before = self._layers.by_tensor.get(tensor)
                     if before is None or before == layer or tensor in self._given:
                         continue

@@ -16,9 +16,10 @@ from engine.base.findings import Finding
 from engine.base.plain import Values
 from engine.base.text import sanitize
 from engine.graph.ir import Graph
+from engine.graph.ir.spec import name_of
 from engine.hybrid.layers import Layers
 from engine.quantize.calibration.observations import Observations
-from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float, name_of
+from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float
 from engine.quantize.planning.plan import is_quantized_source
 
 # Of 256 steps a side with 16 keeps 4 bits of 8: below that most of its values fall together.

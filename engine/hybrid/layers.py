@@ -13,11 +13,12 @@ import onnx_ir as ir
 from engine.base.errors import QuantizationError
 from engine.build import ErrorFigure
 from engine.graph.ir import Graph
+from engine.graph.ir.spec import name_of
 from engine.graph.layers import Layer
 from engine.quantize import Quantized, QuantizeSettings
 from engine.quantize import applied_dtypes as dtypes_of
 from engine.quantize.dtypes.formats import LAYER_DTYPES, check_layer_dtype, scheme_of
-from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float, name_of
+from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float
 from engine.quantize.planning.plan import Plan, plan
 from engine.wire.hybrid import LayerRow
 

@@ -18,10 +18,10 @@ from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
 from engine.graph.ir import QuantParams, params_of
+from engine.graph.ir.spec import array_of, input_at, maker_of
 from engine.graph.layers import Layer, LayerMap
 from engine.quantize.dtypes.formats import HALF_LIMIT, LAYER_DTYPES, Format
 from engine.quantize.interface import LayerWeights, Quantized, QuantizeSettings
-from engine.quantize.planning.node_properties import array_of, input_of
 from engine.quantize.planning.operators import KEEPS_HALF, WEIGHTED, Role, role_of
 from engine.quantize.planning.plan import Plan, root_of
 
@@ -195,7 +195,7 @@ def _obtained(layer: Layer | None, asked: str, quantized: Quantized) -> str:
 
 def _stands(value: ir.Value | None, params: QuantParams) -> bool:
     """Whether a tensor of the QDQ graph really has these parameters."""
-    producer = None if value is None else value.producer()
+    producer = maker_of(value)
     if value is None or producer is None:
         return False
     if params.is_float:
@@ -236,8 +236,8 @@ def _weight_dtype(node: ir.Node) -> str:
     """The stored dtype of a layer's weight; empty for a layer without."""
     if node.op_type not in WEIGHTED:
         return ""
-    weight = input_of(node, 1)
-    source = None if weight is None else weight.producer()
+    weight = input_at(node, 1)
+    source = maker_of(weight)
     if source is None or not source.inputs or source.inputs[0] is None:
         return ""
     stored = source.inputs[0]

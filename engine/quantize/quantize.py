@@ -11,6 +11,7 @@ from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import Graph, QuantTable
+from engine.graph.ir.spec import array_of
 from engine.options.names import (
     ALGORITHMS,
     GRANULARITIES,
@@ -32,7 +33,6 @@ from engine.quantize.checks import (
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype
 from engine.quantize.interface import Feeds, Prepare, Quantized, QuantizeSettings
 from engine.quantize.planning.layers import layers_of, read_qdq_params
-from engine.quantize.planning.node_properties import array_of
 from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.qdq.insert import insert_qdq
 

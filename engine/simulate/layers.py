@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams, params_of
+from engine.graph.ir.spec import array_of
 from engine.graph.layers import ADDED, GUARD, LayerMap
-from engine.quantize.planning.node_properties import array_of
 
 _PAIR = ("QuantizeLinear", "DequantizeLinear")
 

@@ -23,9 +23,17 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.execute.float16_layers import gelus
-from engine.graph.ir import Graph, params_of
+from engine.graph.ir import Graph, QuantParams, params_of
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, array_of, new_node, new_value, only_reader
+from engine.graph.ir.spec import (
+    add_constant,
+    array_of,
+    maker_of,
+    makers_of,
+    new_node,
+    new_value,
+    only_reader,
+)
 
 FUSING_LEVEL = 3
 """The ``optimization_level`` from which the compiler fuses."""
@@ -115,12 +123,12 @@ def _bias_as_sum(quantize: ir.Node, steps: Mapping[str, np.ndarray]) -> np.ndarr
         steps: of weights that are rounded anew, by the product that reads them.
     """
     source, dequantize = quantize.inputs[0], only_reader(quantize.outputs[0])
-    product = None if source is None else source.producer()
+    product = maker_of(source)
     add = None if dequantize is None else only_reader(dequantize.outputs[0])
     bias = None if product is None or add is None else bias_of(product, add)
     if product is None or bias is None:
         return None
-    nodes = [None if value is None else value.producer() for value in (*product.inputs[:2], bias)]
+    nodes = [maker_of(value) for value in (*product.inputs[:2], bias)]
     params = [params_of(node) for node in nodes if node and node.op_type == "DequantizeLinear"]
     old = None if nodes[2] is None else array_of(nodes[2].inputs[0])
     if len(params) < len(nodes) or None in params or old is None:
@@ -143,7 +151,7 @@ def _folded_factor(quantize: ir.Node) -> tuple[str, np.ndarray, np.ndarray] | No
     """
     dequantize = only_reader(quantize.outputs[0])
     reader = None if dequantize is None else only_reader(dequantize.outputs[0])
-    node = None if quantize.inputs[0] is None else quantize.inputs[0].producer()
+    node = maker_of(quantize.inputs[0])
     if reader is None or not _scales(reader):
         return None
     while node is not None and node.op_type != "MatMul":
@@ -174,29 +182,24 @@ def rounded_operands(graph: Graph) -> list[ir.Node]:
         for node in graph.nodes
         if node.op_type == "MatMul"
         and not any(_is_constant(value) for value in node.inputs)
-        and all(_int8_step(value) is not None for value in node.inputs)
+        and all(_int8_params(maker_of(v, "DequantizeLinear")) for v in node.inputs)
     ]
 
 
-def _int8_step(value: ir.Value | None) -> tuple[float, int] | None:
-    """Scale and zero point of a tensor that is stored in int8 as a whole."""
-    node = None if value is None else value.producer()
-    if node is None or node.op_type != "DequantizeLinear":
-        return None
-    params = params_of(node)
-    if params is None or params.dtype != "int8" or len(params.scale) != 1:
-        return None
-    return params.scale[0], params.zero_point[0]
+def _int8_params(node: ir.Node | None) -> QuantParams | None:
+    """The parameters of a Q or DQ node of int8 with one scale."""
+    params = None if node is None else params_of(node)
+    return params if params and params.dtype == "int8" and len(params.scale) == 1 else None
 
 
 def _round_operand(graph: ir.Graph, product: ir.Node, names: UniqueNames) -> None:
     """Put a symmetric pair before an operand of a product."""
     operand = 0 if _is_turned(product) else 1
     value = product.inputs[operand]
-    int8_step = _int8_step(value)
-    if value is None or int8_step is None:
+    read = _int8_params(maker_of(value, "DequantizeLinear"))
+    if value is None or read is None:
         return
-    scale, zero = int8_step
+    scale, zero = read.scale[0], read.zero_point[0]
     step = np.float32(max(127 - zero, 128 + zero) * scale / 127)
     name = f"{product.name}/symmetric"
     params = [
@@ -235,40 +238,34 @@ def fused_roundings(graph: Graph) -> list[ir.Node]:
     joined: set[ir.Node] = set()
     parts = gelus(graph)
     for node in _depth_first(graph):
-        quantize = only_reader(node.outputs[0]) if node.outputs else None
-        if quantize is None or quantize.op_type != "QuantizeLinear":
+        quantize = only_reader(node.outputs[0], "QuantizeLinear") if node.outputs else None
+        if quantize is None:
             continue
-        dequantize = only_reader(quantize.outputs[0])
-        if dequantize is None or dequantize.op_type != "DequantizeLinear":
+        dequantize = only_reader(quantize.outputs[0], "DequantizeLinear")
+        if dequantize is None:
             continue
         value = dequantize.outputs[0]
         if value.is_graph_output():
             continue  # it is stored
         readers = [use.node for use in value.uses()]
+        reader = readers[0] if len(readers) == 1 else None
         if node.op_type == "Sigmoid":
-            if _gates(node, value):
-                roundings.append(quantize)
-        elif node.op_type == "Conv" and len(readers) == 1 and readers[0].op_type in _ACTIVATIONS:
-            if not _is_depthwise(node):
-                roundings.append(quantize)  # of groups of channels, too
+            fused = _gates(node, value)
+        elif node.op_type == "Conv" and reader is not None and reader.op_type in _ACTIVATIONS:
+            fused = not _is_depthwise(node)  # of groups of channels, too
         elif not _is_dense(node):
-            continue
-        elif len(readers) == 1 and (
-            readers[0].op_type in _ACTIVATIONS or bias_of(node, readers[0]) is not None
-        ):
-            roundings.append(quantize)
-        elif node.op_type in ("Add", "MatMul") and len(readers) == 1 and _scales(readers[0]):
-            roundings.append(quantize)  # the weights take the factor of an attention
-        elif (
-            node.op_type in ("Conv", "Gemm")
-            and len(readers) == 1
-            and _adds(readers[0])
-            and readers[0] not in joined
-        ):
+            fused = False
+        elif reader is None:
+            fused = _are_of_one(readers, parts.get(dequantize))
+        elif node.op_type in ("Conv", "Gemm") and _adds(reader):
             # of two convolutions the first hands over its sum
-            joined.add(readers[0])
-            roundings.append(quantize)
-        elif _are_of_one(readers, parts.get(dequantize)):
+            fused = reader not in joined
+            joined.add(reader)
+        else:  # the weights take the factor of an attention
+            scaled = node.op_type in ("Add", "MatMul") and _scales(reader)
+            handed = reader.op_type in _ACTIVATIONS or bias_of(node, reader) is not None
+            fused = scaled or handed or _are_of_one(readers, parts.get(dequantize))
+        if fused:
             roundings.append(quantize)
     return roundings
 
@@ -295,13 +292,11 @@ def _table_readers(graph: Graph) -> Iterator[tuple[ir.Node, ir.Node]]:
     """Each QuantizeLinear between an operator that computes and an activation, with the latter."""
     fused = set(fused_roundings(graph))
     for node in graph.nodes:
-        if node.op_type not in _TABLES or node.inputs[0] is None:
+        if node.op_type not in _TABLES:
             continue
-        dequantize = node.inputs[0].producer()
-        source = None if dequantize is None else dequantize.inputs[0]
-        quantize = None if source is None else source.producer()
-        before = None if quantize is None else quantize.inputs[0]
-        writer = None if before is None else before.producer()
+        dequantize = maker_of(node.inputs[0])
+        quantize = None if dequantize is None else maker_of(dequantize.inputs[0])
+        writer = None if quantize is None else maker_of(quantize.inputs[0])
         if quantize is None or writer is None or writer.op_type in _KEEPING or quantize in fused:
             continue
         alone = only_reader(writer.outputs[0]) and only_reader(quantize.outputs[0])
@@ -311,8 +306,8 @@ def _table_readers(graph: Graph) -> Iterator[tuple[ir.Node, ir.Node]]:
 
 def _table_params(quantize: ir.Node, reader: ir.Node) -> tuple[np.ndarray, np.ndarray] | None:
     """Scale and zero point of a table's integers; None: those of the file, or another dtype."""
-    params = params_of(quantize) if quantize.op_type == "QuantizeLinear" else None
-    if params is None or params.dtype != "int8" or len(params.scale) != 1:
+    params = _int8_params(quantize) if quantize.op_type == "QuantizeLinear" else None
+    if params is None:
         return None
     scale, zero = params.scale[0], params.zero_point[0]  # in float64: a value on an edge tells
     low, high = (-128 - zero) * scale, (127 - zero) * scale
@@ -340,14 +335,13 @@ def _other_sigmoids(graph: Graph) -> list[tuple[ir.Node, float]]:
     """Sigmoids of int8 whose results have another scale in the compiled model, and that."""
     sigmoids = []
     for node in graph.nodes:
-        source = node.inputs[0].producer() if node.op_type == "Sigmoid" and node.inputs[0] else None
-        after = only_reader(node.outputs[0]) if source is not None else None
-        if source is None or source.op_type != "DequantizeLinear" or after is None:
+        if node.op_type != "Sigmoid" or maker_of(node.inputs[0], "DequantizeLinear") is None:
             continue
-        params = params_of(after) if after.op_type == "QuantizeLinear" else None
-        dequantize = None if params is None else only_reader(after.outputs[0])
-        if params is None or params.dtype != "int8" or len(params.scale) != 1:
+        after = only_reader(node.outputs[0], "QuantizeLinear")
+        params = _int8_params(after)
+        if after is None or params is None:
             continue
+        dequantize = only_reader(after.outputs[0])
         if dequantize is not None and _gates(node, dequantize.outputs[0]):
             continue
         scale = params.scale[0]
@@ -421,13 +415,8 @@ def _is_dense(node: ir.Node) -> bool:
 
 def _has_bias(value: ir.Value | None, add: ir.Node) -> bool:
     """Whether a value that an Add reads is the rounded result of a MatMul, whose bias it adds."""
-    node: ir.Node | None = None
-    for op in ("DequantizeLinear", "QuantizeLinear", "MatMul"):
-        node = None if value is None else value.producer()
-        if node is None or node.op_type != op or (op != "MatMul" and len(node.inputs) < 2):
-            return False
-        value = node.inputs[0]
-    return node is not None and bias_of(node, add) is not None
+    chain = makers_of(value, "DequantizeLinear", "QuantizeLinear", "MatMul")
+    return bool(chain) and bias_of(chain[-1], add) is not None
 
 
 def bias_of(node: ir.Node, reader: ir.Node) -> ir.Value | None:
@@ -447,7 +436,7 @@ def bias_of(node: ir.Node, reader: ir.Node) -> ir.Value | None:
 
 def _adds(node: ir.Node) -> bool:
     """Whether a node adds two tensors that are computed, and rounded both."""
-    sources = [None if value is None else value.producer() for value in node.inputs]
+    sources = [maker_of(value) for value in node.inputs]
     return (
         node.op_type == "Add"
         and not any(_is_constant(value) for value in node.inputs)

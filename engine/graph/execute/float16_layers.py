@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, array_of, new_node, new_value
+from engine.graph.ir.spec import add_constant, array_of, maker_of, new_node, new_value
 
 _PAIR = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _FREE = _PAIR | {
@@ -153,8 +153,8 @@ def _normalization(node: ir.Node) -> list[ir.Node]:
             return []
         parts.append(part)
         value = part.inputs[0]
-    away = None if value is None else value.producer()
-    if away is None or away.op_type != "Sub" or node.inputs[0] is not value:
+    away = maker_of(value, "Sub")
+    if away is None or node.inputs[0] is not value:
         return []
     square = parts[-1]
     if square.op_type == "Mul" and square.inputs[1] is not value:
@@ -179,7 +179,7 @@ def _normalization(node: ir.Node) -> list[ir.Node]:
 
 def _only(value: ir.Value | None, *ops: str) -> ir.Node | None:
     """What computes a value, where it is one of some operators with one reader."""
-    node = None if value is None else value.producer()
+    node = maker_of(value)
     if node is None or node.op_type not in ops or value is None or value.is_graph_output():
         return None
     return node if len({use.node for use in value.uses()}) == 1 else None

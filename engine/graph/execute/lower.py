@@ -14,7 +14,7 @@ from engine.base.text import sanitize
 from engine.graph.execute.means import means_in_stages
 from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, array_of, constant_of
+from engine.graph.ir.spec import add_constant, array_of, constant_of, maker_of
 
 # int8 q with zero point z and uint8 q + 128 with zero point z + 128 stand for the same number
 OFFSET = 128
@@ -144,7 +144,7 @@ def _meets_integers(reader: ir.Node) -> bool:
     waiting, seen = [reader.inputs[0]], set()
     while waiting:
         value = waiting.pop()
-        source = None if value is None else value.producer()
+        source = maker_of(value)
         if source is None or source in seen:
             continue
         seen.add(source)

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, constant_of, new_node, new_value
+from engine.graph.ir.spec import add_constant, constant_of, maker_of, new_node, new_value
 
 LARGEST_WINDOW = 8
 """Rows and columns of the largest kernel of a depthwise convolution."""
@@ -89,7 +89,7 @@ def _add_stage(graph: ir.Graph, node: ir.Node, names: UniqueNames) -> None:
     What is missing from the last block is zero; the blocks are larger by as much.
     """
     source = node.inputs[0]
-    before = None if source is None else source.producer()
+    before = maker_of(source)
     if source is None or source.shape is None or before is None:
         return
     sizes, channels = _sizes(node), int(source.shape.numpy()[1])

@@ -18,7 +18,7 @@ from engine.graph.execute.lower import fold_constants, lower_for_runtime
 from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import constant_of, new_node
+from engine.graph.ir.spec import constant_of, maker_of, new_node
 
 _DOMAIN = "com.microsoft"
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
@@ -216,7 +216,7 @@ def _look_up(graph: Graph, table: _Table) -> None:
     node, quantizer = graph.node(table.node), graph.node(table.quantizer)
     inner = graph.model.graph
     real = node.inputs[0]
-    source = None if real is None else real.producer()
+    source = maker_of(real)
     if real is None or source is None:
         return
     result = quantizer.outputs[0]

@@ -23,7 +23,7 @@ from engine.base.text import sanitize
 from engine.graph.execute.custom import CustomCall
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.spec import ancestors
+from engine.graph.ir.spec import ancestors, maker_of
 
 OpenModel = Callable[[bytes, Path | None], "SessionLike"]
 """Loads a serialised model into ONNX Runtime; writes the optimised one where a path is given."""
@@ -174,7 +174,7 @@ class _Parts:
             yield calls, self._model(level)
 
     def _level(self, value: ir.Value | None) -> int:
-        maker = None if value is None else value.producer()
+        maker = maker_of(value)
         return 0 if maker is None else self._levels[maker]
 
     def _with_repeated(self, own: Sequence[ir.Node]) -> set[ir.Node]:
@@ -183,7 +183,7 @@ class _Parts:
         waiting = list(own)
         while waiting:
             for value in waiting.pop().inputs:
-                maker = None if value is None else value.producer()
+                maker = maker_of(value)
                 if maker is not None and maker not in members and _is_repeated(maker):
                     members.add(maker)
                     waiting.append(maker)

@@ -14,6 +14,7 @@ from onnx_ir import serde
 from engine.graph.execute.lower import lower_for_runtime
 from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.spec import maker_of
 from engine.graph.ir.weightless import weightless_proto
 
 
@@ -95,7 +96,7 @@ def _shared(graph: ir.Graph, fixed: set[ir.Value]) -> Iterator[tuple[ir.Node, in
 def _twin(graph: ir.Graph, node: ir.Node, names: UniqueNames) -> ir.Value:
     """The output of a copy of a DequantizeLinear, with constants of its own."""
     stored = node.inputs[0]
-    quantizer = None if stored is None else stored.producer()
+    quantizer = maker_of(stored)
     inputs = list(node.inputs)
     if quantizer is not None:
         inputs[0] = _copied(graph, quantizer, quantizer.inputs, names)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from engine.base.text import shape_text
+from engine.base.errors import GraphError
+from engine.base.text import sanitize, shape_text
 
 
 @dataclass(frozen=True)
@@ -180,12 +181,59 @@ def array_of(value: ir.Value | None) -> np.ndarray | None:
     return None if tensor is None else tensor.numpy()
 
 
-def only_reader(value: ir.Value) -> ir.Node | None:
-    """The node that alone reads the value, once."""
-    if value.is_graph_output():
+def numbers_of(value: ir.Value | None) -> np.ndarray:
+    """:func:`array_of` a value that has to be a constant.
+
+    Raises:
+        GraphError: it is none; names it.
+    """
+    array = array_of(value)
+    if array is None:
+        raise GraphError(
+            f"{sanitize(name_of(value))!r} is not a constant.", remedy="Export the model again."
+        )
+    return array
+
+
+def name_of(value: ir.Value | None) -> str:
+    """A value's name; empty for an input that is left out."""
+    return "" if value is None else value.name or ""
+
+
+def input_at(node: ir.Node, index: int) -> ir.Value | None:
+    """An input, or None where it is left out."""
+    inputs = node.inputs
+    return inputs[index] if index < len(inputs) else None
+
+
+def maker_of(value: ir.Value | None, *ops: str) -> ir.Node | None:
+    """The node that computes a value; None where none does, or another one than of ``ops``."""
+    node = None if value is None else value.producer()
+    return None if node is None or (ops and node.op_type not in ops) else node
+
+
+def makers_of(value: ir.Value | None, *ops: str) -> list[ir.Node]:
+    """The chain of first inputs that computes a value, one node of each of ``ops``, backwards.
+
+    Empty where another chain does.
+    """
+    chain: list[ir.Node] = []
+    for op in ops:
+        node = maker_of(value, op)
+        if node is None or not node.inputs:
+            return []
+        chain.append(node)
+        value = node.inputs[0]
+    return chain
+
+
+def only_reader(value: ir.Value | None, *ops: str) -> ir.Node | None:
+    """The node that alone reads a value, once; None where it is another one than of ``ops``."""
+    if value is None or value.is_graph_output():
         return None
     uses = value.uses()
-    return next(iter(uses)).node if len(uses) == 1 else None
+    node = next(iter(uses)).node if len(uses) == 1 else None
+    return None if node is None or (ops and node.op_type not in ops) else node
 
 
 def ancestors(

@@ -16,9 +16,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir.spec import only_reader
+from engine.graph.ir.spec import input_at, maker_of, only_reader
 from engine.graph.layers import FUSED_ACTIVATIONS
-from engine.graph.passes.base import NodePass, array, input_at, is_constant, uniform_value
+from engine.graph.passes.base import NodePass, array, is_constant, uniform_value
 from engine.graph.passes.editor import Editor
 
 _INFINITE = float(np.finfo(np.float32).max)
@@ -214,7 +214,7 @@ class HardActivations(NodePass):
             return False
         for index in (0, 1):
             gate, source = node.inputs[index], node.inputs[1 - index]
-            hard = None if gate is None else gate.producer()
+            hard = maker_of(gate)
             if gate is None or hard is None or hard.op_type != "HardSigmoid":
                 continue
             if hard.inputs[0] is not source or only_reader(gate) is not node:
@@ -268,7 +268,7 @@ class HoistActivations(NodePass):
     def rewrite(self, node: ir.Node, edit: Editor) -> bool:
         """One clamp with constant bounds."""
         source = node.inputs[0]
-        passed = None if source is None else source.producer()
+        passed = maker_of(source)
         if source is None or passed is None or passed.op_type not in self._PASSED:
             return False
         if clamp_bounds(node) is None or len(passed.outputs) > 1:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from engine.base.errors import GraphError
 from engine.base.text import sanitize
+from engine.graph.ir.spec import input_at
 from engine.graph.passes.editor import Editor
 
 
@@ -145,12 +146,6 @@ def array(value: ir.Value | None) -> np.ndarray | None:
     if value is None or not value.is_initializer() or value.const_value is None:
         return None
     return value.const_value.numpy()
-
-
-def input_at(node: ir.Node, index: int) -> ir.Value | None:
-    """An input, or None where it is left out."""
-    inputs = node.inputs
-    return inputs[index] if index < len(inputs) else None
 
 
 def constant_input(node: ir.Node, index: int) -> np.ndarray | None:

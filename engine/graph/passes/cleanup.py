@@ -15,11 +15,11 @@ from collections.abc import Hashable
 import onnx_ir as ir
 
 from engine.graph.ir import is_custom
+from engine.graph.ir.spec import input_at
 from engine.graph.passes.base import (
     NodePass,
     Pass,
     constant_input,
-    input_at,
     integers,
     operators,
     shape,

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import ORIGIN, UniqueNames
-from engine.graph.ir.spec import add_constant, new_node
+from engine.graph.ir.spec import add_constant, maker_of, new_node
 
 # An edit beside a value with more readers than this does not wake them all: a graph of n nodes that
 # read one tensor would take n^2 steps.
@@ -158,7 +158,7 @@ class Editor:
             if node.inputs[index] is not value:
                 node.replace_input_with(index, value)
         for value in old:
-            producer = None if value is None else value.producer()
+            producer = maker_of(value)
             if producer is not None:
                 self.drop_if_dead(producer)
         self.touched.append(node)

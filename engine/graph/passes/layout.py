@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.passes.base import NodePass, Pass, array, input_at, integers, operators, shape
+from engine.graph.ir.spec import input_at, maker_of
+from engine.graph.passes.base import NodePass, Pass, array, integers, operators, shape
 from engine.graph.passes.editor import Editor
 
 _UNARY = operators(
@@ -116,7 +117,7 @@ class Region:
             stack.extend(taken.outputs)
             for index in data_inputs(taken):
                 value = taken.inputs[index]
-                maker = None if value is None else value.producer()
+                maker = maker_of(value)
                 if maker is None or maker in self.nodes:
                     continue
                 if self._leads_in(maker):
@@ -287,8 +288,8 @@ class TransposeChains(NodePass):
     def rewrite(self, node: ir.Node, edit: Editor) -> bool:
         """A Transpose that reads a Transpose."""
         source = node.inputs[0]
-        before = None if source is None else source.producer()
-        if before is None or before.op_type != "Transpose" or before.inputs[0] is None:
+        before = maker_of(source, "Transpose")
+        if before is None or before.inputs[0] is None:
             return False
         outer, inner = permutation(node), permutation(before)
         if outer is None or inner is None:

@@ -17,8 +17,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import NORMALIZED
-from engine.graph.ir.spec import only_reader
-from engine.graph.passes.base import NodePass, array, constant_input, input_at, is_constant, shape
+from engine.graph.ir.spec import input_at, maker_of, only_reader
+from engine.graph.passes.base import NodePass, array, constant_input, is_constant, shape
 from engine.graph.passes.editor import Editor
 
 # Scale and offset per channel, as operators write it: what folding into weights needs to know.
@@ -356,7 +356,7 @@ class CanonicalGemm(NodePass):
     def _add(self, node: ir.Node, edit: Editor) -> bool:
         for index in (0, 1):
             value = node.inputs[index]
-            product = None if value is None else value.producer()
+            product = maker_of(value)
             if value is None or product is None or product.op_type != "MatMul":
                 continue
             bias = constant_input(node, 1 - index)

@@ -43,8 +43,8 @@ class RemoveIOReshapes(Pass):
                 pass
 
     def _input(self, value: ir.Value, edit: Editor) -> bool:
-        node = only_reader(value)
-        if node is None or node.op_type not in _RESHAPES or node.inputs[0] is not value:
+        node = only_reader(value, *_RESHAPES)
+        if node is None or node.inputs[0] is not value:
             readers = {use.node for use in value.uses()}
             for reader in readers if len(readers) > 1 else ():
                 if reader.op_type in _RESHAPES:

@@ -10,15 +10,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir.spec import only_reader
-from engine.graph.passes.base import (
-    NodePass,
-    constant_input,
-    input_at,
-    integers,
-    shape,
-    uniform_value,
-)
+from engine.graph.ir.spec import input_at, only_reader
+from engine.graph.passes.base import NodePass, constant_input, integers, shape, uniform_value
 from engine.graph.passes.editor import Editor
 
 

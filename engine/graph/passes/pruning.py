@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.passes.base import Pass, array, constant_input, input_at, operators, shape
+from engine.graph.ir.spec import input_at
+from engine.graph.passes.base import Pass, array, constant_input, operators, shape
 from engine.graph.passes.editor import Editor
 
 # Channelwise operators: each output channel depends on one input channel alone.

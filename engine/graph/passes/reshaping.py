@@ -15,11 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir.spec import only_reader
+from engine.graph.ir.spec import input_at, maker_of, only_reader
 from engine.graph.passes.base import (
     NodePass,
     constant_input,
-    input_at,
     integers,
     is_constant,
     operators,
@@ -85,11 +84,11 @@ class ReshapePairs(NodePass):
     def rewrite(self, node: ir.Node, edit: Editor) -> bool:
         """The second Reshape of a pair."""
         middle = node.inputs[0]
-        inner = None if middle is None else middle.producer()
+        inner = maker_of(middle)
         if middle is None or inner is None or inner.op_type not in self._INNER:
             return False
-        first = None if inner.inputs[0] is None else inner.inputs[0].producer()
-        if first is None or first.op_type != "Reshape" or first.inputs[0] is None:
+        first = maker_of(inner.inputs[0], "Reshape")
+        if first is None or first.inputs[0] is None:
             return False
         before, between = shape(first.inputs[0]), shape(middle)
         if before is None or between is None or before != shape(node.outputs[0]):

@@ -17,7 +17,7 @@ from engine.base.errors import QuantizationError
 from engine.base.events import NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.graph.ir import Graph, QuantParams
-from engine.graph.ir.spec import only_reader
+from engine.graph.ir.spec import name_of, only_reader
 from engine.quantize.algorithms.ranges import activation_table, choose_ranges
 from engine.quantize.algorithms.vendor_rewrite import rewrite_as_vendor
 from engine.quantize.calibration.calibrate import calibrate
@@ -30,7 +30,7 @@ from engine.quantize.interface import (
     QuantizeSettings,
     quantize_weights,
 )
-from engine.quantize.planning.node_properties import data_inputs, is_constant, name_of
+from engine.quantize.planning.node_properties import data_inputs, is_constant
 from engine.quantize.planning.plan import Plan, plan
 
 # Weights have zero points as activations do.

@@ -21,10 +21,10 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import NORMALIZED, Graph, infer_shapes
-from engine.graph.ir.spec import only_reader
+from engine.graph.ir.spec import array_of, input_at, name_of, only_reader
 from engine.graph.layers import FUSED_ACTIVATIONS
 from engine.graph.passes import Editor
-from engine.quantize.planning.node_properties import array_of, clamp_bounds, input_of, name_of
+from engine.quantize.planning.node_properties import clamp_bounds
 
 STAGE = 7
 """The largest picture that one stage of a mean covers."""
@@ -65,7 +65,7 @@ def _with_epsilon_again(node: ir.Node, edit: Editor) -> bool:
     A bias that the convolution had of its own would shrink as well; it cannot be told apart any
     more, and half an epsilon of it is nothing.
     """
-    epsilon, weight = node.metadata_props.get(NORMALIZED), array_of(input_of(node, 1))
+    epsilon, weight = node.metadata_props.get(NORMALIZED), array_of(input_at(node, 1))
     if epsilon is None or weight is None:
         return False
     scaled = weight.astype(np.float64) / np.sqrt(1.0 + float(epsilon))
@@ -78,11 +78,11 @@ def _with_epsilon_again(node: ir.Node, edit: Editor) -> bool:
 
 def _into_weights(node: ir.Node, edit: Editor) -> bool:
     """``conv(x) + x`` as one convolution, where every output is over its own input."""
-    weight = array_of(input_of(node, 1)) if node.op_type == "Conv" else None
+    weight = array_of(input_at(node, 1)) if node.op_type == "Conv" else None
     if weight is None or weight.ndim != 4:
         return False
-    reader = only_reader(node.outputs[0])
-    if reader is None or reader.op_type != "Add":
+    reader = only_reader(node.outputs[0], "Add")
+    if reader is None:
         return False
     if not any(other is node.inputs[0] for other in reader.inputs):
         return False
@@ -150,8 +150,8 @@ class _Channels:
             )
 
     def _convolution(self, node: ir.Node) -> None:
-        weight, bias = array_of(input_of(node, 1)), array_of(input_of(node, 2))
-        if weight is None or weight.dtype != np.float32 or (bias is None and input_of(node, 2)):
+        weight, bias = array_of(input_at(node, 1)), array_of(input_at(node, 2))
+        if weight is None or weight.dtype != np.float32 or (bias is None and input_at(node, 2)):
             return
         group = node.attributes.get_int("group", 1)
         depthwise = group == weight.shape[0] and weight.shape[1] == 1
@@ -225,8 +225,8 @@ def _bounds(
 
 
 def _ends_in_relu(node: ir.Node) -> bool:
-    reader = only_reader(node.outputs[0])
-    if reader is None or reader.op_type not in FUSED_ACTIVATIONS:
+    reader = only_reader(node.outputs[0], *FUSED_ACTIVATIONS)
+    if reader is None:
         return False
     bounds = clamp_bounds(reader)
     return bounds is not None and bounds[0] == 0

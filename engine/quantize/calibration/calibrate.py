@@ -20,11 +20,11 @@ from engine.base.events import NullReporter, Progress, Reporter
 from engine.base.text import sanitize
 from engine.graph.execute import release_pool
 from engine.graph.ir import Graph
+from engine.graph.ir.spec import array_of, name_of
 from engine.quantize.calibration.histograms import HistogramBuilder
 from engine.quantize.calibration.input_means import BLOCK, InputSum, Sums, input_sums
 from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.calibration.observer import ActivationObserver, SampleStats
-from engine.quantize.planning.node_properties import array_of, name_of
 from engine.quantize.planning.operators import LAYOUT, WEIGHTED
 from engine.quantize.planning.plan import Plan, is_quantized_source, plan
 

@@ -14,8 +14,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph
+from engine.graph.ir.spec import name_of
 from engine.quantize.calibration.observations import MeanInput
-from engine.quantize.planning.node_properties import data_inputs, name_of
+from engine.quantize.planning.node_properties import data_inputs
 from engine.quantize.planning.plan import Plan
 
 BLOCK = 8

@@ -18,8 +18,8 @@ from engine.base.errors import QuantizationError
 from engine.base.text import sanitize
 from engine.graph.execute import PartedRun
 from engine.graph.ir import Graph
+from engine.graph.ir.spec import name_of
 from engine.quantize.calibration.input_means import InputSum
-from engine.quantize.planning.node_properties import name_of
 
 # Nodes whose output follows from their input, value by value, and never falls as it rises.
 #

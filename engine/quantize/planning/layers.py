@@ -13,6 +13,7 @@ import onnx_ir as ir
 from engine.base.errors import QuantizationError
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import Graph, QuantParams, params_of
+from engine.graph.ir.spec import array_of, maker_of, name_of
 from engine.graph.layers import (
     ADDED,
     FUSED_ACTIVATIONS,
@@ -23,7 +24,7 @@ from engine.graph.layers import (
     with_own_ids,
 )
 from engine.quantize.dtypes.formats import Scheme
-from engine.quantize.planning.node_properties import Clamp, WeightPlan, array_of, name_of
+from engine.quantize.planning.node_properties import Clamp, WeightPlan
 from engine.quantize.planning.operators import WEIGHTED, Role, role_of
 
 
@@ -58,7 +59,7 @@ def _layers(
     for chain in clamps.values():
         parts = [by_name[clamp.node] for clamp in chain]
         first = parts[0].inputs[0]
-        start = None if first is None else first.producer()
+        start = maker_of(first)
         if start is not None:
             behind[start.name or ""] = parts
     absorbed = {part.name for parts in behind.values() for part in parts}
@@ -202,7 +203,7 @@ def _stored(graph: Graph) -> Iterator[StoredTensor]:
             continue
         first = source.producer()
         while first is not None and first.op_type in _BOUNDS:
-            first = None if first.inputs[0] is None else first.inputs[0].producer()
+            first = maker_of(first.inputs[0])
         computed = None if first is None or first.op_type not in _ROUNDING else first.inputs[0]
         if first is not None and computed is not None:
             value = name_of(node.outputs[0])
@@ -213,8 +214,8 @@ def _stored(graph: Graph) -> Iterator[StoredTensor]:
 def _until_rounded(node: ir.Node) -> list[ir.Node]:
     """A layer's nodes up to the rounding of what they write; none where there is no such chain."""
     first = node.inputs[0] if node.inputs else None
-    source = None if first is None else first.producer()
-    if source is None or source.op_type not in _FEEDS_KERNELS:
+    source = maker_of(first, *_FEEDS_KERNELS)
+    if source is None:
         return []
     chain, value = [node], node.outputs[0]
     while len(value.uses()) == 1 and not value.is_graph_output():

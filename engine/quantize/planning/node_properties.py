@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import is_custom
+from engine.graph.ir import constant_of, is_custom
+from engine.graph.ir.spec import array_of, input_at, name_of
 from engine.quantize.planning.operators import VARIADIC
 
 
@@ -36,30 +37,14 @@ class WeightPlan:
     axis: int | None
 
 
-def name_of(value: ir.Value | None) -> str:
-    """A value's name; empty for an input that is left out."""
-    return "" if value is None else value.name or ""
-
-
 def is_float(value: ir.Value) -> bool:
     """Whether a value is float32."""
     return value.dtype == ir.DataType.FLOAT
 
 
-def array_of(value: ir.Value | None) -> np.ndarray | None:
-    """The array of a constant; None for activations and inputs that are left out."""
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
-
-
-def is_constant(value: ir.Value) -> bool:
+def is_constant(value: ir.Value | None) -> bool:
     """Whether a value is an initializer or comes from a Constant node."""
-    return ir.convenience.get_const_tensor(value) is not None
-
-
-def input_of(node: ir.Node, index: int) -> ir.Value | None:
-    """An input by its index; None where it is left out."""
-    return node.inputs[index] if index < len(node.inputs) else None
+    return constant_of(value) is not None
 
 
 def data_inputs(node: ir.Node) -> list[ir.Value]:
@@ -79,7 +64,7 @@ def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
         return 0.0, float("inf")
     bounds = [float("-inf"), float("inf")]
     for index in (1, 2):
-        value = input_of(node, index)
+        value = input_at(node, index)
         if value is None:
             continue
         array = array_of(value)
@@ -91,7 +76,7 @@ def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
 
 def pads_with_zero(node: ir.Node) -> bool:
     """Whether a Pad node adds zeros, or copies of what is there."""
-    value = input_of(node, 2)
+    value = input_at(node, 2)
     if value is None:
         return True
     array = array_of(value)
@@ -126,7 +111,7 @@ def pool_needs_float(node: ir.Node) -> bool:
 
 def has_constant_matrix(node: ir.Node) -> bool:
     """Whether input 1 of a MatMul is a constant."""
-    right = input_of(node, 1)
+    right = input_at(node, 1)
     return right is not None and is_constant(right) and right.name != name_of(node.inputs[0])
 
 
@@ -143,8 +128,8 @@ def weight_axes(node: ir.Node) -> tuple[int, int]:
 
 def weight_plan(node: ir.Node) -> tuple[WeightPlan | None, str]:
     """The constants of Conv, ConvTranspose, Gemm or MatMul; None and a reason where unusable."""
-    op, weight = node.op_type, array_of(input_of(node, 1))
-    bias = input_of(node, 2)
+    op, weight = node.op_type, array_of(input_at(node, 1))
+    bias = input_at(node, 2)
     if weight is None:
         return None, "its weights are computed at run time"
     if weight.dtype != np.float32 or not np.isfinite(weight).all():

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, infer_shapes, is_custom
+from engine.graph.ir.spec import array_of, name_of
 from engine.graph.layers import FUSED_ACTIVATIONS, LayerMap
 from engine.quantize.dtypes.formats import Format, Scheme, scheme_of
 from engine.quantize.planning.layers import find_layers, with_dtypes
@@ -25,14 +26,12 @@ from engine.quantize.planning.mixed import (
 from engine.quantize.planning.node_properties import (
     Clamp,
     WeightPlan,
-    array_of,
     clamp_bounds,
     data_inputs,
     has_constant_matrix,
     interpolates_within,
     is_constant,
     is_float,
-    name_of,
     pads_with_zero,
     pool_needs_float,
     weight_plan,

@@ -21,17 +21,12 @@ import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams, UniqueNames
 from engine.graph.ir.graph import no_collection
+from engine.graph.ir.spec import name_of
 from engine.graph.layers import ADDED, GUARD, LayerMap, StoredTensor
 from engine.quantize.dtypes.scheme import bias_params, half_params, quantize_bias
 from engine.quantize.interface import LayerWeights
 from engine.quantize.planning.mixed import operands, preserves_format
-from engine.quantize.planning.node_properties import (
-    Clamp,
-    WeightPlan,
-    data_inputs,
-    is_constant,
-    name_of,
-)
+from engine.quantize.planning.node_properties import Clamp, WeightPlan, data_inputs, is_constant
 from engine.quantize.planning.operators import Role
 from engine.quantize.planning.plan import Plan
 

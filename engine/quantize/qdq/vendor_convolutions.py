@@ -17,9 +17,9 @@ import onnx_ir as ir
 
 from engine.graph.execute.means import LARGEST_WINDOW, is_quantized_mean
 from engine.graph.ir import QuantParams, constant_of, params_of
+from engine.graph.ir.spec import input_at, maker_of
 from engine.graph.passes import Editor
 from engine.graph.passes.base import shape
-from engine.quantize.planning.node_properties import input_of
 
 LARGEST_STRIDE = 7
 """The largest stride that the toolkit leaves whole."""
@@ -133,8 +133,8 @@ def _is_single(node: ir.Node) -> bool:
 
 def _quantizer(value: ir.Value | None) -> ir.Node | None:
     """The DequantizeLinear that gives a value of int8."""
-    node = None if value is None else value.producer()
-    if node is None or node.op_type != "DequantizeLinear" or len(node.inputs) < 3:
+    node = maker_of(value, "DequantizeLinear")
+    if node is None or len(node.inputs) < 3:
         return None
     stored = node.inputs[0]
     return node if stored is not None and stored.dtype == ir.DataType.INT8 else None
@@ -389,10 +389,10 @@ def _zeros_around(node: ir.Node) -> list[int] | None:
     if known is None or node.attributes.get_string("mode", "constant") != "constant":
         return None
     rank = len(known[1])
-    sides, filling = (constant_of(input_of(node, at)) for at in (1, 2))
+    sides, filling = (constant_of(input_at(node, at)) for at in (1, 2))
     if sides is None or rank < 3:
         return None
-    if input_of(node, 2) is not None and (filling is None or filling.numpy().any()):
+    if input_at(node, 2) is not None and (filling is None or filling.numpy().any()):
         return None
     pads = [int(side) for side in sides.numpy()]
     outer = [pads[at] for at in (0, 1, rank, rank + 1)]

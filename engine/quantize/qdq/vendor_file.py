@@ -19,6 +19,7 @@ from engine.graph.execute.as_compiled import FUSING_LEVEL
 from engine.graph.execute.shared_weights import duplicate_shared_weights
 from engine.graph.ir import OPSET, Graph, constant_of, is_custom, params_of
 from engine.graph.ir.opsets import NoFormError, lower
+from engine.graph.ir.spec import maker_of
 from engine.graph.passes import Editor
 from engine.quantize.planning.operators import WEIGHTED
 from engine.quantize.qdq.vendor_form import vendor_form
@@ -69,7 +70,7 @@ def narrow_scales(graph: Graph, span: int) -> Graph:
 def _coarse(edit: Editor, node: ir.Node, index: int, factors: np.ndarray) -> ir.Value | None:
     """A constant of a node, rounded anew to scales that are ``factors`` as large."""
     value = node.inputs[index]
-    read = None if value is None else value.producer()
+    read = maker_of(value)
     params = None if read is None else params_of(read)
     stored = None if read is None else constant_of(read.inputs[0])
     if value is None or read is None or params is None or stored is None:
@@ -105,7 +106,7 @@ def _coarse(edit: Editor, node: ir.Node, index: int, factors: np.ndarray) -> ir.
 def _scales(node: ir.Node) -> np.ndarray:
     """The scales of its weight; none where it has no weight with one for each channel."""
     value = node.inputs[1] if len(node.inputs) > 1 else None
-    read = None if value is None else value.producer()
+    read = maker_of(value)
     if node.op_type not in WEIGHTED or read is None or read.op_type != "DequantizeLinear":
         return np.zeros(0, np.float32)
     params = params_of(read)

@@ -37,7 +37,7 @@ import onnx_ir as ir
 from engine.graph.execute.as_compiled import FUSING_LEVEL, bias_of
 from engine.graph.execute.means import means_in_stages
 from engine.graph.ir import Graph, constant_of
-from engine.graph.ir.spec import only_reader
+from engine.graph.ir.spec import maker_of, only_reader
 from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
 from engine.graph.passes.base import shape
@@ -213,7 +213,7 @@ def _bias_of_product(node: ir.Node) -> BiasParts | None:
         if reader is None or reader.op_type != op:
             return None
     bias = None if reader is None else bias_of(node, reader)
-    old = None if bias is None else bias.producer()
+    old = maker_of(bias)
     if reader is None or old is None or old.op_type != "DequantizeLinear":
         return None
     if "axis" in old.attributes:
@@ -311,7 +311,7 @@ def _is_feature(value: ir.Value) -> bool:
 def _is_halved(value: ir.Value | None) -> bool:
     """Whether a value is a dequantized tensor, rounded to half precision."""
     for op in ("Cast", "Cast", "DequantizeLinear"):
-        maker = None if value is None else value.producer()
+        maker = maker_of(value)
         if maker is None or maker.op_type != op:
             return False
         value = maker.inputs[0]

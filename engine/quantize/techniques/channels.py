@@ -15,15 +15,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, is_custom
+from engine.graph.ir.spec import array_of, input_at, name_of
 from engine.graph.passes.base import shape as shape_of
-from engine.quantize.planning.node_properties import (
-    WeightPlan,
-    array_of,
-    input_of,
-    is_constant,
-    name_of,
-    weight_axes,
-)
+from engine.quantize.planning.node_properties import WeightPlan, is_constant, weight_axes
 from engine.quantize.planning.operators import WEIGHTED, Role
 from engine.quantize.planning.plan import Plan
 
@@ -169,7 +163,7 @@ class _Finder:
         ids = self._ids.get(name_of(node.inputs[0]))
         if ids is None:
             return False
-        if node.op_type == "PRelu" and not is_constant(node.inputs[1]):  # type: ignore[arg-type]
+        if node.op_type == "PRelu" and not is_constant(node.inputs[1]):
             return False
         if len(node.outputs) > 1 and any(v.name and v.uses() for v in node.outputs[1:]):
             return False
@@ -178,8 +172,8 @@ class _Finder:
 
     def clip(self, node: ir.Node) -> bool:
         """A Clip at 0 alone is a Relu; other bounds would have to be scaled per channel."""
-        low, high = array_of(input_of(node, 1)), array_of(input_of(node, 2))
-        open_end = input_of(node, 2) is None or (high is not None and np.isposinf(high).all())
+        low, high = array_of(input_at(node, 1)), array_of(input_at(node, 2))
+        open_end = input_at(node, 2) is None or (high is not None and np.isposinf(high).all())
         if low is None or low.any() or not open_end:
             return False
         return self.passing(node)

@@ -16,7 +16,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph
-from engine.quantize.planning.node_properties import array_of, weight_axes
+from engine.graph.ir.spec import array_of
+from engine.quantize.planning.node_properties import weight_axes
 from engine.quantize.techniques.channels import (
     Channels,
     Consumer,

@@ -12,8 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph
+from engine.graph.ir.spec import name_of
 from engine.quantize.calibration.input_means import window_of
-from engine.quantize.planning.node_properties import WeightPlan, data_inputs, name_of, weight_axes
+from engine.quantize.planning.node_properties import WeightPlan, data_inputs, weight_axes
 from engine.quantize.planning.plan import Plan
 
 # Columns longer than this gain nothing from error feedback for 95 % of the time.

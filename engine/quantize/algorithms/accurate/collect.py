@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.base.events import Reporter
 from engine.graph.ir import Graph, TensorSpec
+from engine.graph.ir.spec import name_of
 from engine.quantize.algorithms.accurate.assemble import CalibrationStats, RangeEnd, noise_shares
 from engine.quantize.algorithms.accurate.range_margin import (
     best_margin_rules,
@@ -24,7 +25,7 @@ from engine.quantize.algorithms.accurate.statistics import (
     residual_terms,
 )
 from engine.quantize.interface import Feeds, QuantizeSettings
-from engine.quantize.planning.node_properties import data_inputs, name_of
+from engine.quantize.planning.node_properties import data_inputs
 from engine.quantize.planning.plan import Plan
 from engine.quantize.techniques.channels import find_channels
 from engine.quantize.techniques.equalize import consumer_noise, noise_gains

@@ -19,6 +19,7 @@ from engine.base.events import Progress, Reporter
 from engine.base.text import sanitize
 from engine.graph.execute import PartedRun
 from engine.graph.ir import Graph
+from engine.graph.ir.spec import maker_of
 from engine.quantize.interface import Feeds
 from engine.quantize.planning.plan import Plan
 from engine.quantize.techniques.moments import Moments, make_moments
@@ -217,8 +218,8 @@ def residual_terms(graph: Graph, plan: Plan) -> dict[str, tuple[str, str]]:
     residuals: dict[str, tuple[str, str]] = {}
     for clamped, clamps in plan.clamps.items():
         first = graph.node(clamps[0].node).inputs[0]
-        node = None if first is None else first.producer()
-        if node is None or node.op_type != "Add" or len(clamps) > 1 or clamps[0].low != 0:
+        node = maker_of(first, "Add")
+        if node is None or len(clamps) > 1 or clamps[0].low != 0:
             continue
         for term, other in (tuple(node.inputs), tuple(reversed(node.inputs))):
             if term is None or other is None or term.shape != other.shape:
