@@ -16,7 +16,7 @@ import onnx_ir as ir
 from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize
-from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.execute.runtime import RUNTIME_ERRORS, cpu_session, session_options
 from engine.graph.ir import QuantParams, params_of
 from engine.graph.ir.spec import array_of, input_at, maker_of
 from engine.graph.layers import Layer, LayerMap
@@ -264,13 +264,11 @@ def require_plain_run(data: bytes, feeds: Mapping[str, np.ndarray] | None = None
         QuantizationError: ONNX Runtime does not take it, or does not run it.
     """
     for entry in (None, _EXACT_SUMS):
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4
+        options = session_options()
         if entry is not None:
             options.add_session_config_entry(entry, "1")
         try:
-            session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            session = cpu_session(data, options)
             if feeds is not None and entry is None:
                 session.run(None, dict(feeds))
         except RUNTIME_ERRORS as error:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir import Graph
 from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.shapes import with_types
 from engine.graph.ir.spec import add_constant, array_of, maker_of, new_node, new_value
 
 _PAIR = frozenset({"QuantizeLinear", "DequantizeLinear"})
@@ -191,8 +192,7 @@ def float16_layers(graph: Graph) -> Graph:
     The tensors stay float32, and names stay. A graph without such layers, or without Q/DQ nodes,
     comes back as it is.
     """
-    if any(value.dtype is None for node in graph.nodes for value in node.outputs):
-        graph = infer_shapes(graph)  # a file need not say the types of inner tensors
+    graph = with_types(graph)
     nodes = half_precision(graph)
     names = [node.name or "" for node in nodes]
     if not names:

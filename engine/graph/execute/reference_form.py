@@ -18,7 +18,13 @@ from engine.graph.execute.lower import fold_constants, lower_for_runtime
 from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import constant_of, maker_of, new_node
+from engine.graph.ir.spec import (
+    array_of,
+    clamp_bounds,
+    maker_of,
+    new_node,
+    only_reader,
+)
 
 _DOMAIN = "com.microsoft"
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
@@ -63,32 +69,27 @@ class _Params:
     scale: np.ndarray
     zero_point: np.ndarray
 
-    def step_of(self, value: float) -> tuple[int, int, int]:
-        """The integer of a value, and the ends of its dtype."""
+    def step_of(self, value: float) -> int:
+        """The integer of a value."""
         limits = np.iinfo(self.zero_point.dtype)
         step = np.rint(np.float32(value) / self.scale) + float(self.zero_point)
-        return int(np.clip(step, limits.min, limits.max)), int(limits.min), int(limits.max)
+        return int(np.clip(step, limits.min, limits.max))
 
 
 def _params(node: ir.Node | None, op: str) -> _Params | None:
     """What a Q or DQ node of 8 bits and one scale does; None for anything else."""
     if node is None or node.op_type != op or len(node.inputs) < 3:
         return None
-    scale, zero = (constant_of(value) for value in node.inputs[1:3])
-    if scale is None or zero is None:
+    scale, zero = (array_of(value) for value in node.inputs[1:3])
+    if scale is None or zero is None or scale.size != 1 or scale.dtype != np.float32:
         return None
-    scales, zeros = scale.numpy(), zero.numpy()
-    if scales.size != 1 or scales.dtype != np.float32 or zeros.dtype not in _BYTES:
-        return None
-    return _Params(scales.reshape(()), zeros.reshape(()))
+    return _Params(scale.reshape(()), zero.reshape(())) if zero.dtype in _BYTES else None
 
 
 def _only_quantizer(value: ir.Value) -> ir.Node | None:
     """The QuantizeLinear that alone reads a value."""
-    uses = tuple(value.uses())
-    if len(uses) != 1 or uses[0].idx != 0 or value.is_graph_output():
-        return None
-    return uses[0].node if uses[0].node.op_type == "QuantizeLinear" else None
+    node = only_reader(value, "QuantizeLinear")
+    return node if node is not None and node.inputs[0] is value else None
 
 
 def _is_saturated(node: ir.Node) -> bool:
@@ -96,35 +97,12 @@ def _is_saturated(node: ir.Node) -> bool:
 
     Rounding is monotonic: where a bound becomes the end of the integers, all beyond it does.
     """
-    bounds = _bounds(node)
-    params = _params(_only_quantizer(node.outputs[0]), "QuantizeLinear") if bounds else None
+    bounds = clamp_bounds(node)
+    params = None if bounds is None else _params(_only_quantizer(node.outputs[0]), "QuantizeLinear")
     if bounds is None or params is None:
         return False
-    low, high = bounds
-    if low is not None:
-        step, least, _ = params.step_of(low)
-        if step != least:
-            return False
-    if high is not None:
-        step, _, most = params.step_of(high)
-        if step != most:
-            return False
-    return True
-
-
-def _bounds(node: ir.Node) -> tuple[float | None, float | None] | None:
-    if node.op_type == "Relu":
-        return 0.0, None
-    if node.op_type != "Clip":
-        return None
-    bounds: list[float | None] = []
-    for index in (1, 2):
-        value = node.inputs[index] if len(node.inputs) > index else None
-        limit = constant_of(value)
-        if value is not None and limit is None:
-            return None
-        bounds.append(None if limit is None else float(limit.numpy().reshape(-1)[0]))
-    return bounds[0], bounds[1]
+    limits = np.iinfo(params.zero_point.dtype)
+    return tuple(map(params.step_of, bounds)) == (limits.min, limits.max)
 
 
 @dataclass(frozen=True)

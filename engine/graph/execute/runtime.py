@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 # Without this, importing onnxruntime 1.31 writes a device id and a database into the home folder.
@@ -56,6 +56,28 @@ def refuse_shortage(error: BaseException) -> None:
         raise MemoryError(str(error)[:200]) from error
 
 
+def session_options(threads: int = 1) -> Any:
+    """What all sessions have in common: operators run one after the other, and nothing is logged.
+
+    Args:
+        threads: of one operator.
+    """
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 4
+    return options
+
+
+def cpu_session(model: bytes, options: Any, without: Sequence[str] = ()) -> Any:
+    """A session of a serialized ModelProto on the CPU; ``without`` these rewrites, by name.
+
+    Raises:
+        Exception: one of ``RUNTIME_ERRORS``; ONNX Runtime does not take the model.
+    """
+    providers = ["CPUExecutionProvider"]
+    return ort.InferenceSession(model, options, providers=providers, disabled_optimizers=without)
+
+
 def plain_session(model: bytes, configure: Callable[[Any], None] | None = None) -> Any:
     """A session of one thread that runs a model node by node as it is written.
 
@@ -66,13 +88,19 @@ def plain_session(model: bytes, configure: Callable[[Any], None] | None = None) 
     Raises:
         Exception: one of ``RUNTIME_ERRORS``; ONNX Runtime does not take the model.
     """
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options = session_options()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
     if configure is not None:
         configure(options)
-    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return cpu_session(model, options)
 
 
-__all__ = ["RUNTIME_ERRORS", "WRONG_FUSIONS", "ort", "plain_session", "refuse_shortage"]
+__all__ = [
+    "RUNTIME_ERRORS",
+    "WRONG_FUSIONS",
+    "cpu_session",
+    "ort",
+    "plain_session",
+    "refuse_shortage",
+    "session_options",
+]

@@ -28,7 +28,7 @@ from engine.graph.execute.session_setup import check_feeds
 from engine.graph.execute.shared_weights import prepare_for_ort
 from engine.graph.execute.submodels import names_read
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.shapes import infer_shapes
+from engine.graph.ir.shapes import with_types
 from engine.graph.ir.spec import TensorSpec
 from engine.graph.segments import Places
 
@@ -86,8 +86,7 @@ class SegmentedSession:
                 cause="Its graph runs in parts already, between which Python code runs.",
                 remedy="Simulate it as one segment, or cut it with 'outputs'.",
             )
-        if any(value.dtype is None for node in graph.nodes for value in node.outputs):
-            graph = infer_shapes(graph)
+        graph = with_types(graph)
         self._inputs, self._outputs = graph.inputs, graph.outputs
         parts = _Parts(_optimised(graph, threads), places, sorted(set(after)))
         self.crossing = tuple(parts.crossing(number) for number in range(len(parts) - 1))

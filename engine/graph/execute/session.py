@@ -17,7 +17,14 @@ from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.lower import is_quantized
 from engine.graph.execute.observe import Fetch, add_outputs
 from engine.graph.execute.reference_form import reference_form
-from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort, refuse_shortage
+from engine.graph.execute.runtime import (
+    RUNTIME_ERRORS,
+    WRONG_FUSIONS,
+    cpu_session,
+    ort,
+    refuse_shortage,
+    session_options,
+)
 from engine.graph.execute.segments import SegmentExecutor, SessionLike
 from engine.graph.execute.session_setup import check_feeds, keep_sums_exact, share_pool
 from engine.graph.execute.shared_weights import (
@@ -27,7 +34,7 @@ from engine.graph.execute.shared_weights import (
     prepare_for_ort,
 )
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.shapes import infer_shapes
+from engine.graph.ir.shapes import with_types
 from engine.graph.ir.spec import TensorSpec
 
 LEVELS: Mapping[str, ort.GraphOptimizationLevel] = {
@@ -108,7 +115,7 @@ class Session:
         self._custom = has_custom(graph)
         if self._custom:
             require_compute(graph)
-        self._graph = _typed(graph)
+        self._graph = with_types(graph)
         self._reference = reference
         form = prepare_for_ort(self._graph) if lower and not reference else None
         if reference:
@@ -242,11 +249,8 @@ def open_model(
     Raises:
         SimulationError: ONNX Runtime does not take it; names the node.
     """
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
+    options = session_options(threads)
     options.graph_optimization_level = LEVELS[level]
-    options.log_severity_level = 4
     options.enable_mem_pattern = plan_memory
     keep_sums_exact(options)
     if pooled:
@@ -260,35 +264,18 @@ def open_model(
         options.optimized_model_filepath = str(optimised_model)
     with simulation_errors():
         try:
-            session = _opened(data, options, without)
+            session = cpu_session(data, options, [*WRONG_FUSIONS, *without])
         except RUNTIME_ERRORS as error:
             wrong = [
                 n for mark, names in _OWN_NODES.items() if mark.search(str(error)) for n in names
             ]
             if not wrong:
                 raise
-            session = _opened(data, options, [*without, *wrong])
+            session = cpu_session(data, options, [*WRONG_FUSIONS, *without, *wrong])
     # the wrapper keeps the model to open it again with other providers, of which there are none
     vars(session).update(_model_bytes=None)
     runs: SessionLike = session
     return runs
-
-
-def _opened(
-    data: bytes, options: ort.SessionOptions, without: Sequence[str]
-) -> ort.InferenceSession:
-    return ort.InferenceSession(
-        data,
-        options,
-        providers=["CPUExecutionProvider"],
-        disabled_optimizers=[*WRONG_FUSIONS, *without],
-    )
-
-
-def _typed(graph: Graph) -> Graph:
-    """The graph with the types of its tensors, which exposing inner ones goes by."""
-    typed = all(value.dtype is not None for node in graph.nodes for value in node.outputs)
-    return graph if typed else infer_shapes(graph)
 
 
 # ONNX Runtime 1.31 refuses graphs of its own: it puts Q/DQ pairs of int8 behind a Reshape and makes

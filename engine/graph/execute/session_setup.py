@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import onnx
 
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean, sanitize, shape_text
-from engine.graph.execute.runtime import ort
+from engine.graph.execute.runtime import cpu_session, ort, session_options
 from engine.graph.ir.spec import TensorSpec
 
 # Does this processor need ONNX Runtime's precision mode for exact integer sums?
@@ -64,7 +65,7 @@ def opposing_signs() -> np.ndarray:
     return signs
 
 
-def _probe() -> ort.InferenceSession:
+def _probe() -> Any:
     """A convolution and a product of uint8 with constant int8; without the precision mode."""
     helper, kinds = onnx.helper, onnx.TensorProto
     signs = opposing_signs()
@@ -96,12 +97,7 @@ def _probe() -> ort.InferenceSession:
         opset_imports=[helper.make_opsetid("", _OPSET)],
         ir_version=_IR,
     )
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    return ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    return cpu_session(model.SerializeToString(), session_options())
 
 
 # One pool of memory for sessions that run one after the other.
@@ -139,7 +135,7 @@ def _registered() -> bool:
 
 
 @lru_cache(maxsize=1)
-def _keeper() -> ort.InferenceSession:
+def _keeper() -> Any:
     """A session of no size, as only a run can shrink a pool."""
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     graph = helper.make_graph(
@@ -149,12 +145,9 @@ def _keeper() -> ort.InferenceSession:
         [helper.make_tensor_value_info("y", kind, [0])],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options = session_options()
     share_pool(options)
-    return ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    return cpu_session(model.SerializeToString(), options)
 
 
 # What a session is fed, checked before ONNX Runtime sees it.

@@ -15,7 +15,7 @@ from engine.graph.execute.session import Session, open_model, simulation_errors
 from engine.graph.execute.session_setup import check_feeds
 from engine.graph.execute.shared_weights import constants_apart, elsewhere
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.shapes import infer_shapes
+from engine.graph.ir.shapes import with_types
 
 OWN = "own/"
 """Before the name of a tensor that a part computes where its readers get another one."""
@@ -306,8 +306,7 @@ class PartedRun:
     """
 
     def __init__(self, graph: Graph, tensors: Sequence[str], *, threads: int = 1) -> None:
-        if any(value.dtype is None for node in graph.nodes for value in node.outputs):
-            graph = infer_shapes(graph)
+        graph = with_types(graph)
         if is_quantized(graph):
             # int8 activations: ONNX Runtime's own way to uint8 fails on nodes that it inserted
             graph = lower_for_runtime(graph)

@@ -145,6 +145,12 @@ def infer_shapes(graph: Graph, *, refresh: bool = False) -> Graph:
     return Graph(copy.model)
 
 
+def with_types(graph: Graph) -> Graph:
+    """The graph with the types of all tensors: a file need not say those of inner ones."""
+    named = (value for node in graph.nodes for value in node.outputs if value.name)
+    return infer_shapes(graph) if any(value.dtype is None for value in named) else graph
+
+
 def infer_model(model: ir.Model, *, refresh: bool = False) -> None:
     """:func:`infer_shapes` in place, for passes that own their model."""
     operators = custom_ops_in(model)

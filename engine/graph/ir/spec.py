@@ -212,6 +212,27 @@ def maker_of(value: ir.Value | None, *ops: str) -> ir.Node | None:
     return None if node is None or (ops and node.op_type not in ops) else node
 
 
+_INFINITE = float(np.finfo(np.float32).max)
+
+
+def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
+    """The bounds of a Relu or Clip; None for others, and where they are not a pair in order."""
+    if node.op_type == "Relu":
+        return 0.0, float("inf")
+    if node.op_type != "Clip":
+        return None
+    bounds = []
+    for index, default in ((1, -np.inf), (2, np.inf)):
+        limit = input_at(node, index)
+        array = array_of(limit)
+        if limit is not None and (array is None or array.size != 1):
+            return None  # computed
+        number = float(default if array is None else array.reshape(-1)[0])
+        open_end = abs(number) >= _INFINITE and number * default > 0
+        bounds.append(float(default) if open_end else number)
+    return (bounds[0], bounds[1]) if bounds[0] <= bounds[1] else None
+
+
 def makers_of(value: ir.Value | None, *ops: str) -> list[ir.Node]:
     """The chain of first inputs that computes a value, one node of each of ``ops``, backwards.
 

@@ -16,32 +16,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir.spec import input_at, maker_of, only_reader
+from engine.graph.ir.spec import clamp_bounds, input_at, maker_of, only_reader
 from engine.graph.layers import FUSED_ACTIVATIONS
 from engine.graph.passes.base import NodePass, array, is_constant, uniform_value
 from engine.graph.passes.editor import Editor
 
-_INFINITE = float(np.finfo(np.float32).max)
-
 _NEVER_NEGATIVE = frozenset({"Sigmoid", "Softmax", "HardSigmoid", "Exp", "Abs", "Softplus"})
-
-
-def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
-    """The bounds of a Relu or Clip; None where they are computed or not a pair in order."""
-    if node.op_type == "Relu":
-        return 0.0, float("inf")
-    if node.op_type != "Clip":
-        return None
-    bounds = []
-    for index, default in ((1, -np.inf), (2, np.inf)):
-        limit = input_at(node, index)
-        number = float(default) if limit is None else uniform_value(limit)
-        if number is None:
-            return None
-        bounds.append(
-            float(default) if abs(number) >= _INFINITE and number * default > 0 else number
-        )
-    return (bounds[0], bounds[1]) if bounds[0] <= bounds[1] else None
 
 
 def _become_clamp(edit: Editor, node: ir.Node, source: ir.Value, low: float, high: float) -> None:

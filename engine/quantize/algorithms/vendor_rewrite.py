@@ -21,10 +21,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import NORMALIZED, Graph, infer_shapes
-from engine.graph.ir.spec import array_of, input_at, name_of, only_reader
+from engine.graph.ir.spec import array_of, clamp_bounds, input_at, name_of, only_reader
 from engine.graph.layers import FUSED_ACTIVATIONS
 from engine.graph.passes import Editor
-from engine.quantize.planning.node_properties import clamp_bounds
 
 STAGE = 7
 """The largest picture that one stage of a mean covers."""

@@ -58,22 +58,6 @@ def data_inputs(node: ir.Node) -> list[ir.Value]:
     return [value for value in chosen if value is not None]
 
 
-def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
-    """The constant bounds of Relu or Clip, None where they are computed."""
-    if node.op_type == "Relu":
-        return 0.0, float("inf")
-    bounds = [float("-inf"), float("inf")]
-    for index in (1, 2):
-        value = input_at(node, index)
-        if value is None:
-            continue
-        array = array_of(value)
-        if array is None or array.size != 1:
-            return None
-        bounds[index - 1] = float(array.reshape(-1)[0])
-    return bounds[0], bounds[1]
-
-
 def pads_with_zero(node: ir.Node) -> bool:
     """Whether a Pad node adds zeros, or copies of what is there."""
     value = input_at(node, 2)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, infer_shapes, is_custom
-from engine.graph.ir.spec import array_of, name_of
+from engine.graph.ir import Graph, is_custom
+from engine.graph.ir.shapes import with_types
+from engine.graph.ir.spec import array_of, clamp_bounds, name_of
 from engine.graph.layers import FUSED_ACTIVATIONS, LayerMap
 from engine.quantize.dtypes.formats import Format, Scheme, scheme_of
 from engine.quantize.planning.layers import find_layers, with_dtypes
@@ -26,7 +27,6 @@ from engine.quantize.planning.mixed import (
 from engine.quantize.planning.node_properties import (
     Clamp,
     WeightPlan,
-    clamp_bounds,
     data_inputs,
     has_constant_matrix,
     interpolates_within,
@@ -132,9 +132,7 @@ def plan(graph: Graph, dtype: str = "w8a8", layers: Mapping[str, str] | None = N
         GraphError: the types of the graph's values cannot be inferred.
         QuantizationError: a dtype that does not exist, or ``layers`` names what is no layer.
     """
-    if any(value.dtype is None for node in graph.nodes for value in node.outputs if value.name):
-        graph = infer_shapes(graph)
-    return _Planner(graph, scheme_of(dtype), layers or {}).run()
+    return _Planner(with_types(graph), scheme_of(dtype), layers or {}).run()
 
 
 class _Planner:
