@@ -186,31 +186,20 @@ def _second_neutral(node: ir.Node, _: tuple[int, ...]) -> bool:
 
 
 _KEEPS = {
-    "Transpose": _ordered,
-    "Reshape": _always,
-    "Squeeze": _always,
-    "Unsqueeze": _always,
-    "Flatten": _always,
-    "Expand": _always,
-    "Tile": _always,
-    "Resize": _plain_resize,
-    "Slice": _whole_slice,
-    "Split": _always,
-    "Pad": _unpadded,
-    "MaxPool": _window_of_one,
-    "AveragePool": _window_of_one,
-    "GlobalAveragePool": _one_pixel,
-    "GlobalMaxPool": _one_pixel,
-    "Mul": _second_neutral,
-    "Div": _second_neutral,
-    "Add": _second_neutral,
-    "Sub": _second_neutral,
-    "Pow": _second_neutral,
-    "Clip": _unbounded,
-    "ReduceMean": _not_empty,
-    "ReduceMax": _not_empty,
-    "ReduceMin": _not_empty,
-    "ReduceSum": _not_empty,
+    op: keeps
+    for ops, keeps in (
+        ("Transpose", _ordered),
+        ("Reshape Squeeze Unsqueeze Flatten Expand Tile Split", _always),
+        ("Resize", _plain_resize),
+        ("Slice", _whole_slice),
+        ("Pad", _unpadded),
+        ("MaxPool AveragePool", _window_of_one),
+        ("GlobalAveragePool GlobalMaxPool", _one_pixel),
+        ("Mul Div Add Sub Pow", _second_neutral),
+        ("Clip", _unbounded),
+        ("ReduceMean ReduceMax ReduceMin ReduceSum", _not_empty),
+    )
+    for op in ops.split()
 }
 
 

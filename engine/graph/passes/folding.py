@@ -21,7 +21,7 @@ from engine.graph.execute.runtime import RUNTIME_ERRORS, plain_session, refuse_s
 from engine.graph.ir import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.folding import DIVISIONS, is_safe_division
 from engine.graph.ir.spec import ancestors
-from engine.graph.passes.base import NodePass, Pass, is_constant, shape
+from engine.graph.passes.base import NodePass, Pass, is_constant, operators, shape
 from engine.graph.passes.editor import Editor
 
 # A result above this size is only kept where it is no larger than what it was computed from.
@@ -34,19 +34,9 @@ LARGEST_GROWTH = 1 << 28
 # ones are fed and so are not copied.
 _INLINE = 1024
 
-_NEVER = frozenset(
-    {
-        "QuantizeLinear",
-        "DequantizeLinear",
-        "DynamicQuantizeLinear",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "Multinomial",
-        "Bernoulli",
-        "Constant",
-    }
+_NEVER = operators(
+    "QuantizeLinear DequantizeLinear DynamicQuantizeLinear RandomNormal RandomNormalLike "
+    "RandomUniform RandomUniformLike Multinomial Bernoulli Constant"
 )
 
 

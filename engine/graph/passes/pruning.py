@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir.spec import input_at
+from engine.graph.ir.spec import input_at, numbers_of
 from engine.graph.passes.base import Pass, array, constant_input, operators, shape
 from engine.graph.passes.editor import Editor
 
@@ -36,46 +36,35 @@ _JOINS = operators("Add Sub Mul Max Min Sum")
 class WeightedOp:
     """A node that sums up channels with constant weights and writes new ones.
 
+    Its weight is input 1, its bias input 2, whose last axis (of Conv its only one) follows the
+    output's channels.
+
     Attributes:
-        weight: index of the weight among the inputs.
         into, out: axes of the weight along its input's and its output's channels.
-        bias: index of the bias; its last axis (of Conv its only one) follows the output's channels.
     """
 
-    weight: int
     into: int
     out: int
-    bias: int
 
 
 def weighted_op(node: ir.Node) -> WeightedOp | None:
     """How a node holds its weights; None for others and for weights that are no constant."""
+    attributes = node.attributes
+    turned = node.op_type == "Conv" or attributes.get_int("transB", 0) != 0
+    into, out = (1, 0) if turned else (0, 1)
     if node.op_type in ("Conv", "ConvTranspose"):
-        if node.attributes.get_int("group", 1) != 1:
-            return None
-        axes = (1, 0) if node.op_type == "Conv" else (0, 1)
-        weighted = WeightedOp(1, *axes, 2)
+        plain = attributes.get_int("group", 1) == 1
     elif node.op_type == "Gemm":
-        if node.attributes.get_int("transA", 0):
-            return None
-        axes = (1, 0) if node.attributes.get_int("transB", 0) else (0, 1)
-        weighted = WeightedOp(1, *axes, 2)
-    elif node.op_type == "MatMul":
-        if len(shape(node.inputs[0]) or ()) != 2:
-            return None
-        weighted = WeightedOp(1, 0, 1, 2)
+        plain = attributes.get_int("transA", 0) == 0
     else:
-        return None
-    weight = constant_input(node, weighted.weight)
+        plain = node.op_type == "MatMul" and len(shape(node.inputs[0]) or ()) == 2
+    weight = constant_input(node, 1) if plain else None
     if weight is None or weight.ndim < 2:
         return None
-    bias = input_at(node, weighted.bias)
-    numbers = array(bias)
-    if bias is not None and (
-        numbers is None or numbers.size not in (1, weight.shape[weighted.out])
-    ):
+    bias, numbers = input_at(node, 2), constant_input(node, 2)
+    if bias is not None and (numbers is None or numbers.size not in (1, weight.shape[out])):
         return None
-    return weighted
+    return WeightedOp(into, out)
 
 
 @dataclass(frozen=True)
@@ -209,6 +198,9 @@ class _Lane:
     open: str = ""  # why its channels must stay
 
 
+_REMOVED = "channel removed"
+
+
 class ZeroChannels(Pass):
     """Channels whose weights are zero."""
 
@@ -219,229 +211,186 @@ class ZeroChannels(Pass):
 
     def apply(self, edit: Editor) -> None:
         """One look at all lanes, then the removals."""
-        nodes = edit.nodes()
-        weighted: dict[ir.Node, WeightedOp] = {}
-        channelwise: dict[ir.Node, ChannelwiseOp] = {}
-        for node in nodes:
-            if (form := weighted_op(node)) is not None:
-                weighted[node] = form
-            elif (channel_op := channelwise_op(node)) is not None:
-                channelwise[node] = channel_op
-        blocks = _blocks(nodes, channelwise)
-        lanes = _lanes(nodes, weighted, channelwise, blocks)
-        zero = _zero(nodes, weighted, channelwise)
-        dead = _dead(nodes, weighted, channelwise, zero, blocks)
-        for lane in lanes:
+        channels = _Channels(edit)
+        for lane in channels.lanes():
             if lane.open:
                 continue
-            gone = np.logical_and.reduce([zero[v] | dead[v] for v in lane.values])
+            gone = np.logical_and.reduce([channels.zero[v] | channels.dead[v] for v in lane.values])
             if gone.all():
                 gone[0] = False  # a tensor without channels is none
             if gone.any():
-                self._remove(lane, ~gone, weighted, channelwise, blocks, edit)
-
-    def _remove(
-        self,
-        lane: _Lane,
-        keep: np.ndarray,
-        weighted: dict[ir.Node, WeightedOp],
-        channelwise: dict[ir.Node, ChannelwiseOp],
-        blocks: dict[ir.Value, int],
-        edit: Editor,
-    ) -> None:
-        for value in lane.values:
-            writer = value.producer()
-            if writer in weighted:
-                form = weighted[writer]
-                _cut(writer, form.weight, form.out, keep, edit)
-                if (bias := constant_input(writer, form.bias)) is not None and bias.size > 1:
-                    edit.set_constant(writer, form.bias, bias.reshape(-1)[keep])
-            elif writer is not None:
-                _cut_carrier(writer, channelwise[writer], keep, blocks[value], edit)
-            for use in value.uses():
-                if use.node in weighted:
-                    wide = np.repeat(keep, blocks[value])
-                    _cut(use.node, weighted[use.node].weight, weighted[use.node].into, wide, edit)
-            dims = list(shape(value) or ())
-            dims[1] = int(keep.sum()) * blocks[value]
-            value.shape = ir.Shape(dims)
-        self.counts[_REMOVED] = self.counts.get(_REMOVED, 0) + int((~keep).sum())
+                channels.remove(lane, ~gone)
+                self.counts[_REMOVED] = self.counts.get(_REMOVED, 0) + int(gone.sum())
 
 
-_REMOVED = "channel removed"
+class _Channels:
+    """The channels of a graph: which are always zero, which nothing reads, and their removal.
 
+    Attributes:
+        zero: of every lane's values the channels that are zero whatever comes in.
+        dead: those that nothing reads with a weight other than zero.
+    """
 
-def _cut(node: ir.Node, index: int, axis: int, keep: np.ndarray, edit: Editor) -> None:
-    numbers = constant_input(node, index)
-    if numbers is not None:
-        edit.set_constant(node, index, np.compress(keep, numbers, axis))
+    def __init__(self, edit: Editor) -> None:
+        self._edit = edit
+        self._nodes = edit.nodes()
+        self._weighted: dict[ir.Node, WeightedOp] = {}
+        self._channelwise: dict[ir.Node, ChannelwiseOp] = {}
+        for node in self._nodes:
+            if (form := weighted_op(node)) is not None:
+                self._weighted[node] = form
+            elif (channel_op := channelwise_op(node)) is not None:
+                self._channelwise[node] = channel_op
+        self._blocks = self._sizes()
+        self.zero: dict[ir.Value, np.ndarray] = {}
+        for node in self._nodes:
+            zero = self._zero(node)
+            if zero is not None:
+                self.zero[node.outputs[0]] = zero
+        self.dead: dict[ir.Value, np.ndarray] = {}
+        for node in reversed(self._nodes):
+            for value in node.outputs:
+                if value in self.zero:
+                    masks = [self._unread(value, use.node) for use in value.uses()]
+                    unread = bool(masks) and not value.is_graph_output()
+                    self.dead[value] = np.all(masks, axis=0) if unread else self._none(value)
 
+    def _none(self, value: ir.Value) -> np.ndarray:
+        return np.zeros_like(self.zero[value])
 
-def _cut_carrier(
-    node: ir.Node, channel_op: ChannelwiseOp, keep: np.ndarray, block: int, edit: Editor
-) -> None:
-    for index, axis in channel_op.constants:
-        _cut(node, index, axis, keep, edit)
-    if channel_op.grouped:
-        node.attributes["group"] = ir.AttrInt64("group", int(keep.sum()))
-    if node.op_type == "Reshape":
-        dims = shape(node.outputs[0]) or ()
-        target = np.array([dims[0], int(keep.sum()) * block], dtype=np.int64)
-        edit.set_constant(node, 1, target)
+    def _sizes(self) -> dict[ir.Value, int]:
+        """Elements of axis 1 that make up one channel of a value."""
+        blocks: dict[ir.Value, int] = {}
+        for node in self._nodes:
+            for value in (*node.inputs, *node.outputs):
+                if value is not None:
+                    blocks.setdefault(value, 1)
+            if node in self._channelwise:
+                source = node.inputs[self._channelwise[node].lanes[0]]
+                if source is not None:
+                    blocks[node.outputs[0]] = blocks[source] * self._channelwise[node].block
+        return blocks
 
+    def _zero(self, node: ir.Node) -> np.ndarray | None:
+        """Channels of a node's result that are zero whatever comes in; None outside of lanes."""
+        if node in self._weighted:
+            form = self._weighted[node]
+            bias = constant_input(node, 2)
+            empty = _empty(node, 1, form.out)
+            return empty if bias is None else empty & (bias.reshape(-1) == 0)
+        channel_op = self._channelwise.get(node)
+        if channel_op is None:
+            return None
+        none = np.zeros_like(channel_op.keeps_zero)
+        sources = [value for index in channel_op.lanes if (value := node.inputs[index])]
+        parts = [self.zero.get(value, none) for value in sources]
+        if any(part.size != none.size for part in parts):  # behind a Reshape to blocks
+            parts = [none]
+        join = np.logical_or if node.op_type == "Mul" else np.logical_and
+        return np.asarray(channel_op.silent | (channel_op.keeps_zero & join.reduce(parts)))
 
-def _blocks(nodes: list[ir.Node], channelwise: dict[ir.Node, ChannelwiseOp]) -> dict[ir.Value, int]:
-    """Elements of axis 1 that make up one channel of a value."""
-    blocks: dict[ir.Value, int] = {}
-    for node in nodes:
-        for value in (*node.inputs, *node.outputs):
-            if value is not None:
-                blocks.setdefault(value, 1)
-        if node in channelwise:
-            source = node.inputs[channelwise[node].lanes[0]]
-            if source is not None:
-                blocks[node.outputs[0]] = blocks[source] * channelwise[node].block
-    return blocks
-
-
-def _lanes(
-    nodes: list[ir.Node],
-    weighted: dict[ir.Node, WeightedOp],
-    channelwise: dict[ir.Node, ChannelwiseOp],
-    blocks: dict[ir.Value, int],
-) -> list[_Lane]:
-    """Values joined by carriers; open where something else writes or reads one of them."""
-    lane_of: dict[ir.Value, _Lane] = {}
-    for node in nodes:
-        if node in weighted:
-            lane_of.setdefault(node.outputs[0], _Lane([node.outputs[0]]))
-        if node not in channelwise:
-            continue
-        lane = lane_of.setdefault(node.outputs[0], _Lane([node.outputs[0]]))
-        for index in channelwise[node].lanes:
-            value = node.inputs[index]
-            if value is None:
-                continue
-            other = lane_of.setdefault(value, _Lane([value]))
-            if other is not lane:
-                small, lane = sorted((lane, other), key=lambda one: len(one.values))
-                lane.values += small.values
-                lane_of.update(dict.fromkeys(small.values, lane))
-    lanes = list({id(lane): lane for lane in lane_of.values()}.values())
-    for lane in lanes:
-        lane.open = next(
-            (why for v in lane.values if (why := _open(v, weighted, channelwise, blocks))), ""
+    def _unread(self, value: ir.Value, reader: ir.Node) -> np.ndarray:
+        """Channels of a value that one reader ignores."""
+        channels = self.zero[value].size
+        if reader in self._weighted:
+            form = self._weighted[reader]
+            empty = _empty(reader, 1, form.into)
+            if reader.inputs[0] is not value or empty.size != channels * self._blocks[value]:
+                return self._none(value)
+            whole: np.ndarray = empty.reshape(channels, -1).all(axis=1)
+            return whole
+        channel_op = self._channelwise.get(reader)
+        if channel_op is None or channel_op.silent.size != channels:
+            return self._none(value)
+        ignored: np.ndarray = channel_op.silent | self.dead.get(
+            reader.outputs[0], np.zeros_like(channel_op.silent)
         )
-    return lanes
+        if reader.op_type == "Mul":
+            for index in channel_op.lanes:
+                other = reader.inputs[index]
+                if other is not None and other is not value and other in self.zero:
+                    ignored = ignored | self.zero[other]
+        return ignored
 
-
-def _open(
-    value: ir.Value,
-    weighted: dict[ir.Node, WeightedOp],
-    channelwise: dict[ir.Node, ChannelwiseOp],
-    blocks: dict[ir.Value, int],
-) -> str:
-    writer = value.producer()
-    if writer is None or value.is_graph_output():
-        return "it is an end of the graph"
-    if writer not in weighted and writer not in channelwise:
-        return f"{writer.op_type} writes it"
-    if shape(value) is None:
-        return "its shape is not known"
-    for use in value.uses():
-        reads = use.node in weighted and use.idx == 0
-        carries = use.node in channelwise and use.idx in channelwise[use.node].lanes
-        carries &= blocks[value] == 1  # a block of elements is only read as a whole
-        if not reads and not carries:
-            return f"{use.node.op_type} reads it"
-    return ""
-
-
-def _zero(
-    nodes: list[ir.Node],
-    weighted: dict[ir.Node, WeightedOp],
-    channelwise: dict[ir.Node, ChannelwiseOp],
-) -> dict[ir.Value, np.ndarray]:
-    """Channels of every lane's values that are zero whatever comes in."""
-    zero: dict[ir.Value, np.ndarray] = {}
-    for node in nodes:
-        out = node.outputs[0] if node.outputs else None
-        if out is None:
-            continue
-        if node in weighted:
-            form = weighted[node]
-            weight = constant_input(node, form.weight)
-            bias = constant_input(node, form.bias)
-            if weight is None:
+    def lanes(self) -> list[_Lane]:
+        """Values joined by carriers; open where something else writes or reads one of them."""
+        lane_of: dict[ir.Value, _Lane] = {}
+        for node in self._nodes:
+            if node in self._weighted:
+                lane_of.setdefault(node.outputs[0], _Lane([node.outputs[0]]))
+            if node not in self._channelwise:
                 continue
-            others = tuple(axis for axis in range(weight.ndim) if axis != form.out)
-            empty = ~np.any(weight != 0, axis=others)
-            zero[out] = empty if bias is None else empty & (bias.reshape(-1) == 0)
-        elif node in channelwise:
-            channel_op = channelwise[node]
-            none = np.zeros_like(channel_op.keeps_zero)
-            sources = [value for index in channel_op.lanes if (value := node.inputs[index])]
-            parts = [zero.get(value, none) for value in sources]
-            if any(part.size != none.size for part in parts):  # behind a Reshape to blocks
-                parts = [none]
-            join = np.logical_or if node.op_type == "Mul" else np.logical_and
-            zero[out] = channel_op.silent | (channel_op.keeps_zero & join.reduce(parts))
-    return zero
+            lane = lane_of.setdefault(node.outputs[0], _Lane([node.outputs[0]]))
+            for index in self._channelwise[node].lanes:
+                value = node.inputs[index]
+                if value is None:
+                    continue
+                other = lane_of.setdefault(value, _Lane([value]))
+                if other is not lane:
+                    small, lane = sorted((lane, other), key=lambda one: len(one.values))
+                    lane.values += small.values
+                    lane_of.update(dict.fromkeys(small.values, lane))
+        lanes = list({id(lane): lane for lane in lane_of.values()}.values())
+        for lane in lanes:
+            lane.open = next((why for value in lane.values if (why := self._open(value))), "")
+        return lanes
+
+    def _open(self, value: ir.Value) -> str:
+        """Why the channels of a value must stay; empty where they need not."""
+        writer = value.producer()
+        if writer is None or value.is_graph_output():
+            return "it is an end of the graph"
+        if writer not in self._weighted and writer not in self._channelwise:
+            return f"{writer.op_type} writes it"
+        if shape(value) is None:
+            return "its shape is not known"
+        for use in value.uses():
+            reads = use.node in self._weighted and use.idx == 0
+            carries = use.node in self._channelwise and use.idx in self._channelwise[use.node].lanes
+            carries &= self._blocks[value] == 1  # a block of elements is only read as a whole
+            if not reads and not carries:
+                return f"{use.node.op_type} reads it"
+        return ""
+
+    def remove(self, lane: _Lane, keep: np.ndarray) -> None:
+        """Keep these channels of a lane alone."""
+        for value in lane.values:
+            block = self._blocks[value]
+            writer = value.producer()
+            if writer in self._weighted:
+                form = self._weighted[writer]
+                self._cut(writer, 1, form.out, keep)
+                if (bias := constant_input(writer, 2)) is not None and bias.size > 1:
+                    self._edit.set_constant(writer, 2, bias.reshape(-1)[keep])
+            elif writer is not None:
+                self._cut_carrier(writer, keep, block)
+            for use in value.uses():
+                if use.node in self._weighted:
+                    form = self._weighted[use.node]
+                    self._cut(use.node, 1, form.into, np.repeat(keep, block))
+            dims = list(shape(value) or ())
+            dims[1] = int(keep.sum()) * block
+            value.shape = ir.Shape(dims)
+
+    def _cut(self, node: ir.Node, index: int, axis: int, keep: np.ndarray) -> None:
+        numbers = constant_input(node, index)
+        if numbers is not None:
+            self._edit.set_constant(node, index, np.compress(keep, numbers, axis))
+
+    def _cut_carrier(self, node: ir.Node, keep: np.ndarray, block: int) -> None:
+        for index, axis in self._channelwise[node].constants:
+            self._cut(node, index, axis, keep)
+        if self._channelwise[node].grouped:
+            node.attributes["group"] = ir.AttrInt64("group", int(keep.sum()))
+        if node.op_type == "Reshape":
+            dims = shape(node.outputs[0]) or ()
+            target = np.array([dims[0], int(keep.sum()) * block], dtype=np.int64)
+            self._edit.set_constant(node, 1, target)
 
 
-def _dead(
-    nodes: list[ir.Node],
-    weighted: dict[ir.Node, WeightedOp],
-    channelwise: dict[ir.Node, ChannelwiseOp],
-    zero: dict[ir.Value, np.ndarray],
-    blocks: dict[ir.Value, int],
-) -> dict[ir.Value, np.ndarray]:
-    """Channels of every lane's values that nothing reads with a weight other than zero."""
-    dead: dict[ir.Value, np.ndarray] = {}
-    for node in reversed(nodes):
-        for value in node.outputs:
-            if value not in zero:
-                continue
-            masks = [
-                _unread(value, use.node, weighted, channelwise, zero, dead, blocks)
-                for use in value.uses()
-            ]
-            known = np.logical_and.reduce(masks) if masks else np.zeros_like(zero[value])
-            dead[value] = known & (not value.is_graph_output())
-    return dead
-
-
-def _unread(
-    value: ir.Value,
-    reader: ir.Node,
-    weighted: dict[ir.Node, WeightedOp],
-    channelwise: dict[ir.Node, ChannelwiseOp],
-    zero: dict[ir.Value, np.ndarray],
-    dead: dict[ir.Value, np.ndarray],
-    blocks: dict[ir.Value, int],
-) -> np.ndarray:
-    """Channels of a value that one reader ignores."""
-    channels = zero[value].size
-    if reader in weighted:
-        form = weighted[reader]
-        weight = constant_input(reader, form.weight)
-        if weight is None or reader.inputs[0] is not value:
-            return np.zeros(channels, dtype=bool)
-        others = tuple(axis for axis in range(weight.ndim) if axis != form.into)
-        empty = ~np.any(weight != 0, axis=others)
-        if empty.size != channels * blocks[value]:
-            return np.zeros(channels, dtype=bool)
-        whole: np.ndarray = empty.reshape(channels, -1).all(axis=1)
-        return whole
-    channel_op = channelwise.get(reader)
-    if channel_op is None or channel_op.silent.size != channels:
-        return np.zeros(channels, dtype=bool)
-    ignored: np.ndarray = channel_op.silent | dead.get(
-        reader.outputs[0], np.zeros_like(channel_op.silent)
-    )
-    if reader.op_type == "Mul":
-        for index in channel_op.lanes:
-            other = reader.inputs[index]
-            if other is not None and other is not value and other in zero:
-                ignored = ignored | zero[other]
-    return ignored
+def _empty(node: ir.Node, index: int, axis: int) -> np.ndarray:
+    """Where a weight holds nothing but zeros along all axes but one."""
+    weight = numbers_of(node.inputs[index])
+    others = tuple(other for other in range(weight.ndim) if other != axis)
+    empty: np.ndarray = ~np.any(weight != 0, axis=others)
+    return empty

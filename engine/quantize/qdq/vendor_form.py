@@ -40,7 +40,7 @@ from engine.graph.ir import Graph, constant_of
 from engine.graph.ir.spec import maker_of, only_reader
 from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
-from engine.graph.passes.base import shape
+from engine.graph.passes.base import operators, shape
 from engine.quantize.qdq.vendor_convolutions import (
     hard_sigmoid_input,
     mean_input,
@@ -59,12 +59,7 @@ from engine.quantize.qdq.vendor_convolutions import (
 
 M = TypeVar("M")
 
-_ALONE = frozenset(
-    {
-        *("Add", "Sub", "Mul", "Div", "Sqrt"),
-        *("Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Softplus"),
-    }
-)
+_ALONE = operators("Add Sub Mul Div Sqrt Sigmoid HardSigmoid HardSwish Tanh Elu Softplus")
 """Operators that 2.3.2 was seen to compute in 8 bits there, and in float16 behind a LeakyRelu."""
 
 KEPT_IN_FLOAT16 = "/float16"

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from engine.graph.ir import Graph, is_custom
 from engine.graph.ir.spec import array_of, input_at, name_of
+from engine.graph.passes.base import operators
 from engine.graph.passes.base import shape as shape_of
 from engine.quantize.planning.node_properties import WeightPlan, is_constant, weight_axes
 from engine.quantize.planning.operators import WEIGHTED, Role
@@ -54,18 +55,8 @@ class Channels:
 
 
 # Operators whose output channel is a positively homogeneous function of the same input channel.
-_PASSING = frozenset(
-    {
-        "Relu",
-        "LeakyRelu",
-        "PRelu",
-        "MaxPool",
-        "AveragePool",
-        "GlobalAveragePool",
-        "GlobalMaxPool",
-        "Identity",
-        "Dropout",
-    }
+_PASSING = operators(
+    "Relu LeakyRelu PRelu MaxPool AveragePool GlobalAveragePool GlobalMaxPool Identity Dropout"
 )
 
 _GATES = frozenset({"Sigmoid", "HardSigmoid"})
