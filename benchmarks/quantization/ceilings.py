@@ -28,7 +28,7 @@ from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate
 from engine.quantize.algorithms.accurate import prepare
 from engine.quantize.algorithms.accurate.evaluator import CandidateEvaluator
-from engine.quantize.interface import LayerWeights, Prepared
+from engine.quantize.interface import CalibratedGraph, LayerWeights, Prepared
 from engine.quantize.planning.plan import plan
 from engine.report import sqnr_text
 
@@ -60,7 +60,9 @@ def _forms(graph: Graph, seen: list[Feed], held: list[Feed]) -> Iterable[tuple[s
     decided = plan(graph)
     settings = QuantizeSettings(algorithm="accurate")
     calibration = calibrate(graph, seen)
-    ready = prepare(graph, decided, calibration, settings, lambda: seen, NullReporter())
+    ready = prepare(
+        CalibratedGraph(graph, decided, calibration, settings, lambda: seen, NullReporter())
+    )
     plain = _float_weights(ready)
     outputs = [spec.name for spec in graph.outputs]
     for title, tensors, weights in (

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.graph.ir import Graph, QuantParams, QuantTable
+from engine.graph.ir.spec import numbers_of
 from engine.graph.layers import LayerMap
 from engine.quantize.calibration.observations import Observations
 from engine.quantize.dtypes.scheme import weight_params
-from engine.quantize.planning.node_properties import data_inputs
 from engine.quantize.planning.plan import Plan
 
 
@@ -102,18 +101,12 @@ def quantize_weights(
         node name -> its quantized constants, in the order of the graph.
     """
     layer_weights: dict[str, LayerWeights] = {}
-    for node in graph.nodes:
-        weight_plan = plan.weights.get(node.name or "")
-        if weight_plan is None:
-            continue
-        data = next(v for v in data_inputs(node) if v.name != weight_plan.weight)
-        weight = graph.constant(weight_plan.weight)
-        if weight is None:
-            raise ValueError(f"{weight_plan.weight} is not a constant")
+    for _, weight_plan, tensor in plan.weighted(graph):
+        weight = numbers_of(graph.value(weight_plan.weight))
         bias = None if weight_plan.bias is None else graph.constant(weight_plan.bias)
         scheme = plan.schemes[weight_plan.node]
         axis = weight_plan.axis if granularity == "channel" and scheme.per_channel else None
-        read = activations[plan.read_as(data.name or "", weight_plan.node)]
+        read = activations[plan.read_as(tensor, weight_plan.node)]
         bounded = bias if scheme.bias == "int32" else None
         params = weight_params(weight, axis, bounded, read.scale[0], scheme.weight)
         layer_weights[weight_plan.node] = LayerWeights(params, params.quantize(weight), bias)
@@ -124,6 +117,31 @@ def quantize_weights(
 
 Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
 """Gives the calibration samples anew: input -> array, as the graph takes it."""
+
+
+@dataclass(frozen=True)
+class CalibratedGraph:
+    """What an algorithm is given.
+
+    Attributes:
+        graph: the float graph.
+        plan: of this graph.
+        observations: of this graph.
+        settings: granularity, bias correction, ranges set by hand.
+        feeds: gives the calibration samples anew; None where they are not at hand.
+        reporter: gets log lines and progress, and may cancel.
+    """
+
+    graph: Graph
+    plan: Plan
+    observations: Observations
+    settings: QuantizeSettings
+    feeds: Feeds | None
+    reporter: Reporter
+
+    def nearest(self, activations: Mapping[str, QuantParams]) -> dict[str, LayerWeights]:
+        """The weights of all layers, rounded to the nearest integer."""
+        return quantize_weights(self.graph, self.plan, activations, self.settings.granularity)
 
 
 @dataclass(frozen=True)
@@ -146,31 +164,10 @@ class Prepared:
     findings: tuple[Finding, ...] = ()
 
 
-class Prepare(Protocol):
-    """An algorithm."""
+Prepare = Callable[[CalibratedGraph], Prepared]
+"""An algorithm; one that reads the samples says what it leaves out without ``feeds``.
 
-    def __call__(
-        self,
-        graph: Graph,
-        plan: Plan,
-        observations: Observations,
-        settings: QuantizeSettings,
-        feeds: Feeds | None,
-        reporter: Reporter,
-        /,
-    ) -> Prepared:
-        """Quantize a graph.
-
-        Args:
-            graph: the float graph.
-            plan: of this graph.
-            observations: of this graph.
-            settings: granularity, bias correction, ranges set by hand.
-            feeds: gives the calibration samples anew; an algorithm that reads them says what it
-                leaves out without.
-            reporter: gets log lines and progress, and may cancel.
-
-        Raises:
-            QuantizationError: the observations belong to another graph; samples that are needed are
-                missing or do not run.
-        """
+Raises:
+    QuantizationError: the observations belong to another graph; samples that are needed are missing
+        or do not run.
+"""

@@ -31,7 +31,7 @@ from engine.quantize.checks import (
     resolve_shared_ranges,
 )
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype
-from engine.quantize.interface import Feeds, Prepare, Quantized, QuantizeSettings
+from engine.quantize.interface import CalibratedGraph, Feeds, Prepare, Quantized, QuantizeSettings
 from engine.quantize.planning.layers import layers_of, read_qdq_params
 from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.qdq.insert import insert_qdq
@@ -87,7 +87,7 @@ def quantize(
     algorithm = settings.algorithm if decided.tensors else ""
     findings += () if algorithm else ineffective_algorithm(settings)
     prepare = _PREPARE.get(algorithm, by_ranges.prepare)
-    ready = prepare(graph, decided, observations, settings, feeds, reporter)
+    ready = prepare(CalibratedGraph(graph, decided, observations, settings, feeds, reporter))
     reporter.check_cancelled()
     quantized, params, layers = insert_qdq(
         ready.graph, ready.plan, ready.activations, ready.weights

@@ -9,10 +9,21 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.base.events import NullReporter
 from engine.graph.execute import open_model
 from engine.graph.ir import Graph
-from engine.quantize import Quantized, QuantizeSettings, calibrate, quantize
+from engine.quantize import (
+    Observations,
+    Quantized,
+    QuantizeSettings,
+    calibrate,
+    plan,
+    quantize,
+)
+from engine.quantize.algorithms.accurate.assemble import CalibrationStats
+from engine.quantize.algorithms.accurate.collect import collect_statistics
 from engine.quantize.calibration.histograms import Histogram
+from engine.quantize.interface import CalibratedGraph, Feeds
 
 
 class Net:
@@ -157,3 +168,13 @@ def quantile(histogram: Histogram, share: float) -> float:
     reached = np.searchsorted(np.cumsum(histogram.counts), share * histogram.total)
     index = min(int(reached), histogram.codes.size - 1)
     return float((low[index] + high[index]) / 2)
+
+
+def statistics_of(
+    graph: Graph, feeds: Feeds, samples: int, dtype: str = "w8a8"
+) -> CalibrationStats:
+    """What the algorithm ``accurate`` collects of so many samples."""
+    settings = QuantizeSettings(dtype=dtype, algorithm="accurate")
+    seen, decided = Observations(samples, {}), plan(graph, dtype)
+    calibrated = CalibratedGraph(graph, decided, seen, settings, feeds, NullReporter())
+    return collect_statistics(calibrated, feeds, samples)

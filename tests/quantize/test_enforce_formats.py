@@ -12,10 +12,8 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.algorithms.accurate.assemble import Candidate
-from engine.quantize.algorithms.accurate.collect import collect_statistics
 from engine.quantize.algorithms.accurate.select import select_candidate
-from engine.quantize.planning.plan import plan
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, small_cnn, statistics_of
 
 Feeds = Sequence[dict[str, np.ndarray]]
 
@@ -59,9 +57,7 @@ def test_fixed_point_of_8_bits_gets_no_room_and_wide_formats_always() -> None:
     net, graph = small_cnn()
     feeds = net.feeds(9)
     for dtype, wide in (("dynamic_fixed_point-8", False), ("dynamic_fixed_point-16", True)):
-        decided = plan(graph, dtype, {})
-        settings = QuantizeSettings(dtype=dtype, algorithm="accurate")
-        stats = collect_statistics(graph, decided, settings, lambda: iter(feeds), 9, NullReporter())
+        stats = statistics_of(graph, lambda: iter(feeds), 9, dtype)
         ranges, seen = stats.ranges(Candidate(), range(9)), stats.statistics.tensors
         grown = [
             name

@@ -13,7 +13,6 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
 from engine.quantize import (
-    Observations,
     Quantized,
     QuantizeSettings,
     applied_dtypes,
@@ -22,8 +21,8 @@ from engine.quantize import (
 )
 from engine.quantize.algorithms.ranges import activation_table
 from engine.quantize.dtypes.formats import LAYER_DTYPES
-from engine.quantize.interface import Prepared, quantize_weights
-from engine.quantize.planning.plan import Plan, plan
+from engine.quantize.interface import CalibratedGraph, Prepared, quantize_weights
+from engine.quantize.planning.plan import plan
 from tests.quantize.models import Net, small_cnn
 
 # the function hides the module's name in its package
@@ -192,10 +191,9 @@ def test_our_algorithm_serves_every_dtype(dtype: str) -> None:
 
 
 def test_an_algorithm_that_cannot_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    def deaf(graph: Graph, decided: Plan, seen: Observations, *_: object) -> Prepared:
-        del decided
-        own = plan(graph)
-        activations = activation_table(graph, own, seen)
+    def deaf(calibrated: CalibratedGraph) -> Prepared:
+        graph, own = calibrated.graph, plan(calibrated.graph)
+        activations = activation_table(graph, own, calibrated.observations)
         return Prepared(graph, own, activations, quantize_weights(graph, own, activations, "layer"))
 
     monkeypatch.setitem(quantize_module._PREPARE, "accurate", deaf)  # type: ignore[index]

@@ -297,8 +297,7 @@ class _Channels:
             empty = _empty(reader, 1, form.into)
             if reader.inputs[0] is not value or empty.size != channels * self._blocks[value]:
                 return self._none(value)
-            whole: np.ndarray = empty.reshape(channels, -1).all(axis=1)
-            return whole
+            return np.asarray(empty.reshape(channels, -1).all(axis=1))
         channel_op = self._channelwise.get(reader)
         if channel_op is None or channel_op.silent.size != channels:
             return self._none(value)

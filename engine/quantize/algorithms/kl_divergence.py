@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from engine.base.events import LogLine, Reporter
+from engine.base.events import LogLine
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.graph.execute import Session
@@ -23,8 +23,7 @@ from engine.graph.metrics import ErrorSums, decibel, error_sums
 from engine.quantize.algorithms.range_search import RangeCost
 from engine.quantize.algorithms.ranges import Ranges, choose_ranges, quantize_with_ranges
 from engine.quantize.calibration.observations import Observations
-from engine.quantize.interface import Feeds, Prepared, QuantizeSettings
-from engine.quantize.planning.plan import Plan
+from engine.quantize.interface import CalibratedGraph, Prepared
 from engine.quantize.qdq.insert import insert_qdq
 from engine.report import gain_text
 
@@ -35,32 +34,26 @@ _SAMPLES = 8
 _NAMED = 3  # tensors that a finding names
 
 
-def prepare(
-    graph: Graph,
-    plan: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    feeds: Feeds | None,
-    reporter: Reporter,
-) -> Prepared:
+def prepare(calibrated: CalibratedGraph) -> Prepared:
     """Quantize by divergence; findings tell where that is worse than ``normal``.
 
-    As :class:`~engine.quantize.interface.Prepare`; without ``feeds`` nothing is compared.
+    As :data:`~engine.quantize.interface.Prepare`; without ``feeds`` nothing is compared.
     """
-    ranges = choose_ranges(graph, plan, observations, settings)
-    ready = quantize_with_ranges(ranges, graph, plan, observations, settings)
-    plain = replace(settings, algorithm="normal")
-    usual = choose_ranges(graph, plan, observations, plain)
+    feeds, reporter, seen = calibrated.feeds, calibrated.reporter, calibrated.observations
+    ranges = choose_ranges(calibrated)
+    ready = quantize_with_ranges(ranges, calibrated)
+    plain = replace(calibrated, settings=replace(calibrated.settings, algorithm="normal"))
+    usual = choose_ranges(plain)
     if feeds is None or ranges == usual:
         return ready
     reporter.check_cancelled()
-    other = quantize_with_ranges(usual, graph, plan, observations, plain)
-    lost, samples = sqnr_losses(graph, ready, other, islice(feeds(), _SAMPLES))
+    other = quantize_with_ranges(usual, plain)
+    lost, samples = sqnr_losses(calibrated.graph, ready, other, islice(feeds(), _SAMPLES))
     over = f"{samples} calibration sample{'' if samples == 1 else 's'}"
     text = ", ".join(f"{sanitize(name, 60)} {gain_text(-loss)}" for name, loss in lost.items())
     reporter.emit(LogLine(f"kl_divergence against normal, over {over}: {text}"))
     findings = tuple(
-        _finding(name, gain_text(-loss), over, _clipped(ranges, usual, observations))
+        _finding(name, gain_text(-loss), over, _clipped(ranges, usual, seen))
         for name, loss in lost.items()
         if loss > LOSS_LIMIT
     )

@@ -24,19 +24,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.base.events import Reporter
 from engine.graph.ir import Graph
+from engine.graph.ir.spec import numbers_of
 from engine.quantize.algorithms.range_search import pixel_grid_range
 from engine.quantize.algorithms.ranges import activation_table, choose_ranges
 from engine.quantize.calibration.calibrate import calibrate
 from engine.quantize.calibration.input_means import input_sums
 from engine.quantize.calibration.observations import MeanInput, Observations
 from engine.quantize.interface import (
-    Feeds,
+    CalibratedGraph,
     LayerWeights,
     Prepared,
     QuantizeSettings,
-    quantize_weights,
 )
 from engine.quantize.planning.plan import Plan
 from engine.quantize.techniques.channels import Channels, find_channels
@@ -57,48 +56,44 @@ _COLUMNS = 1800
 _PIXELS = 1 << 15
 
 
-def prepare(
-    graph: Graph,
-    plan: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    feeds: Feeds | None,
-    reporter: Reporter,
-) -> Prepared:
+def prepare(calibrated: CalibratedGraph) -> Prepared:
     """Quantize by least squared error.
 
-    As :class:`~engine.quantize.interface.Prepare`; without ``feeds`` only ranges are chosen.
+    As :data:`~engine.quantize.interface.Prepare`; without ``feeds`` only ranges are chosen.
     """
-    seen, moments, pixels = observations, dict[str, Moments](), dict[str, np.ndarray]()
-    if feeds is not None:
+    plan, settings, reporter = calibrated.plan, calibrated.settings, calibrated.reporter
+    moments, pixels = dict[str, Moments](), dict[str, np.ndarray]()
+    if calibrated.feeds is not None:
+        graph, seen = calibrated.graph, calibrated.observations
         channels = find_channels(graph, plan)
-        inputs = observations.inputs
+        inputs = seen.inputs
         if channels.count:
-            factors = channel_factors(plan, channels, observations, settings)
-            inputs = scaled_means(graph, plan, channels, factors, observations)
+            factors = channel_factors(plan, channels, seen, settings)
+            inputs = scaled_means(graph, plan, channels, factors, seen)
             graph = scaled_graph(graph, channels, factors)
-        again = _SecondPass(graph, plan, observations.samples)
+        again = _SecondPass(graph, plan, seen.samples)
         seen = calibrate(
             graph,
-            again.noting_pixels(feeds()),
+            again.noting_pixels(calibrated.feeds()),
             reporter=reporter,
-            limit=observations.samples,
+            limit=seen.samples,
             visit=again.visit,
             brief=True,
         )
-        seen = replace(seen, inputs=inputs)
+        calibrated = replace(calibrated, graph=graph, observations=replace(seen, inputs=inputs))
         moments, pixels = again.moments, again.pixels
-    ranges = choose_ranges(graph, plan, seen, settings)
+    graph, seen = calibrated.graph, calibrated.observations
+    ranges = choose_ranges(calibrated)
     for name, values in pixels.items():
         if name in ranges and name not in settings.ranges and plan.formats[name].bits == 8:
             ranges[name] = pixel_grid_range(values, *ranges[name])
     activations = activation_table(graph, plan, seen, ranges, settings.ranges)
-    weights = quantize_weights(graph, plan, activations, settings.granularity)
+    weights = calibrated.nearest(activations)
     for name, own in moments.items():
         reporter.check_cancelled()
         weights[name] = least_error_weights(graph, plan, weights[name], own)
     if settings.bias_correction and seen.samples:
-        weights = correct_biases(graph, plan, activations, weights, seen)
+        weights = correct_biases(graph, plan, weights, seen)
     return Prepared(graph, plan, activations, weights)
 
 
@@ -183,7 +178,7 @@ def least_error_weights(
     Only symmetric integers are: 4-bit groups, fixed point and half precision stay as they are.
     """
     scheme, second = plan.schemes[moments.node], moments.second
-    weight = graph.constant(plan.weights[moments.node].weight)
-    if scheme.weight.kind != "symmetric" or second is None or moments.is_empty or weight is None:
+    weight = numbers_of(graph.value(plan.weights[moments.node].weight))
+    if scheme.weight.kind != "symmetric" or second is None or moments.is_empty:
         return nearest
     return with_feedback(graph.node(moments.node), weight, nearest, second)

@@ -7,13 +7,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from engine.base.events import Reporter
 from engine.graph.ir import Graph, QuantParams
 from engine.quantize.algorithms.range_search import least_cost_range, least_divergence_range
 from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.dtypes.formats import Format
 from engine.quantize.dtypes.scheme import activation_params
-from engine.quantize.interface import Feeds, Prepared, QuantizeSettings, quantize_weights
+from engine.quantize.interface import CalibratedGraph, Prepared
 from engine.quantize.planning.node_properties import Clamp
 from engine.quantize.planning.operators import Role
 from engine.quantize.planning.plan import Plan, root_of
@@ -141,16 +140,10 @@ _SEARCHES: Mapping[str, Search] = MappingProxyType(
 )
 
 
-def choose_ranges(
-    graph: Graph, plan: Plan, observations: Observations, settings: QuantizeSettings
-) -> dict[str, tuple[float, float]]:
+def choose_ranges(calibrated: CalibratedGraph) -> dict[str, tuple[float, float]]:
     """The range of every tensor that has one of its own, by the algorithm of the settings.
 
-    Args:
-        graph: the float graph.
-        plan: of this graph.
-        observations: of the same graph.
-        settings: the algorithm; user-defined ranges override it.
+    User-defined ranges override the algorithm.
 
     Returns:
         root tensor (see :attr:`~engine.quantize.planning.plan.Plan.sources`) -> (minimum, maximum)
@@ -159,6 +152,7 @@ def choose_ranges(
     Raises:
         QuantizationError: the observations belong to another graph.
     """
+    graph, plan, settings = calibrated.graph, calibrated.plan, calibrated.settings
     search = _SEARCHES.get(settings.algorithm)
     inputs = {spec.name for spec in graph.inputs}
     whole = unclipped_tensors(graph, plan) if search is not None else frozenset[str]()
@@ -166,7 +160,7 @@ def choose_ranges(
     for name in plan.tensors:
         if name in plan.sources:
             continue
-        seen, form = observations[name], plan.formats.get(name)
+        seen, form = calibrated.observations[name], plan.formats.get(name)
         if name in settings.ranges:
             limits[name] = settings.ranges[name]
         elif search is None or name in inputs or not has_arbitrary_scale(form):
@@ -205,33 +199,21 @@ def unclipped_tensors(graph: Graph, plan: Plan) -> frozenset[str]:
 # Algorithms that only choose ranges: weights rounded to nearest, biases corrected.
 
 
-def prepare(
-    graph: Graph,
-    plan: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    _feeds: Feeds | None,
-    reporter: Reporter,
-) -> Prepared:
+def prepare(calibrated: CalibratedGraph) -> Prepared:
     """Quantize by the ranges that the algorithm of the settings chooses.
 
-    As :class:`~engine.quantize.interface.Prepare`; the samples are not read.
+    As :data:`~engine.quantize.interface.Prepare`; the samples are not read.
     """
-    ranges = choose_ranges(graph, plan, observations, settings) if plan.tensors else {}
-    reporter.check_cancelled()
-    return quantize_with_ranges(ranges, graph, plan, observations, settings)
+    ranges = choose_ranges(calibrated) if calibrated.plan.tensors else {}
+    calibrated.reporter.check_cancelled()
+    return quantize_with_ranges(ranges, calibrated)
 
 
-def quantize_with_ranges(
-    ranges: Ranges,
-    graph: Graph,
-    plan: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-) -> Prepared:
+def quantize_with_ranges(ranges: Ranges, calibrated: CalibratedGraph) -> Prepared:
     """Quantize with ranges that are chosen: granularity and bias correction as in the settings."""
-    activations = activation_table(graph, plan, observations, ranges, settings.ranges)
-    weights = quantize_weights(graph, plan, activations, settings.granularity)
-    if settings.bias_correction and observations.samples:
-        weights = correct_biases(graph, plan, activations, weights, observations)
+    graph, plan, seen = calibrated.graph, calibrated.plan, calibrated.observations
+    activations = activation_table(graph, plan, seen, ranges, calibrated.settings.ranges)
+    weights = calibrated.nearest(activations)
+    if calibrated.settings.bias_correction and seen.samples:
+        weights = correct_biases(graph, plan, weights, seen)
     return Prepared(graph, plan, activations, weights)

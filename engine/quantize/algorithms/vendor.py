@@ -14,23 +14,15 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
-from engine.base.events import NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.graph.ir import Graph, QuantParams
-from engine.graph.ir.spec import name_of, only_reader
+from engine.graph.ir.spec import input_at, name_of, only_reader
 from engine.quantize.algorithms.ranges import activation_table, choose_ranges
 from engine.quantize.algorithms.vendor_rewrite import rewrite_as_vendor
 from engine.quantize.calibration.calibrate import calibrate
-from engine.quantize.calibration.observations import Observations
 from engine.quantize.dtypes.formats import SCHEMES
-from engine.quantize.interface import (
-    Feeds,
-    LayerWeights,
-    Prepared,
-    QuantizeSettings,
-    quantize_weights,
-)
-from engine.quantize.planning.node_properties import data_inputs, is_constant
+from engine.quantize.interface import CalibratedGraph, LayerWeights, Prepared
+from engine.quantize.planning.node_properties import is_constant
 from engine.quantize.planning.plan import Plan, plan
 
 # Weights have zero points as activations do.
@@ -47,17 +39,10 @@ _NARROWING = frozenset({"MaxPool", "Slice"})
 _FUSED = frozenset({"LeakyRelu", "Sigmoid", "HardSwish", "Tanh", "Elu", "PRelu"})
 
 
-def prepare(
-    graph: Graph,
-    decided: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    feeds: Feeds | None = None,
-    reporter: Reporter | None = None,
-) -> Prepared:
+def prepare(calibrated: CalibratedGraph) -> Prepared:
     """Everything for the QDQ form, as the vendor's toolkit decides it.
 
-    As :class:`~engine.quantize.interface.Prepare`. The plan is replaced where the vendor's rewrites
+    As :data:`~engine.quantize.interface.Prepare`. The plan is replaced where the vendor's rewrites
     change the graph; biases are never corrected; samples are needed where the rewrites make tensors
     that calibration has not seen.
 
@@ -65,14 +50,15 @@ def prepare(
         QuantizationError: another dtype than w8a8, or a second calibration without samples.
         SimulationError: the rewritten graph does not run on a sample.
     """
+    settings, feeds, reporter = calibrated.settings, calibrated.feeds, calibrated.reporter
     if settings.dtype != "w8a8":
         raise QuantizationError(
             f"The algorithm 'vendor' has no form for the dtype {settings.dtype!r}.",
             cause="It reproduces what the vendor's toolkit 2 does for w8a8.",
             remedy="Choose the dtype w8a8, or another algorithm.",
         )
-    reporter = reporter or NullReporter()
-    rewritten, new_values = rewrite_as_vendor(graph)
+    rewritten, new_values = rewrite_as_vendor(calibrated.graph)
+    observations = calibrated.observations
     if new_values:
         if feeds is None:
             raise QuantizationError(
@@ -80,14 +66,15 @@ def prepare(
                 cause="The vendor's toolkit rewrites this model, and its tensors change with that.",
                 remedy="Quantize with the calibration samples at hand.",
             )
-        counted = observations.samples
-        observations = calibrate(rewritten, feeds(), reporter=reporter, limit=counted)
+        limit = observations.samples
+        observations = calibrate(rewritten, feeds(), reporter=reporter, limit=limit)
     decided = _as_vendor(rewritten, plan(rewritten, settings.dtype, settings.layers))
-    ranges = choose_ranges(rewritten, decided, observations, replace(settings, algorithm="normal"))
-    ranges |= _narrowed(rewritten, decided, observations, settings)
+    plain = replace(settings, algorithm="normal")
+    ready = CalibratedGraph(rewritten, decided, observations, plain, feeds, reporter)
+    ranges = choose_ranges(ready) | _narrowed(ready)
     table = activation_table(rewritten, decided, observations, ranges, settings.ranges)
     activations = {name: _exact_zero(params) for name, params in table.items()}
-    weights = _weights(rewritten, decided, activations, settings.granularity)
+    weights = _weights(ready, activations)
     return Prepared(rewritten, decided, activations, weights, _findings(rewritten, decided))
 
 
@@ -162,19 +149,16 @@ def _adds(node: ir.Node) -> bool:
     return node.op_type == "Add" and not any(is_constant(v) for v in node.inputs if v is not None)
 
 
-def _narrowed(
-    graph: Graph, decided: Plan, seen: Observations, settings: QuantizeSettings
-) -> dict[str, tuple[float, float]]:
+def _narrowed(ready: CalibratedGraph) -> dict[str, tuple[float, float]]:
     """Ranges of tensors that only a MaxPool or a Slice reads: they take what is left behind it."""
     narrowed = {}
-    for node in graph.nodes:
-        source = node.inputs[0] if node.inputs else None
-        if node.op_type not in _NARROWING or name_of(source) not in decided.tensors:
+    sources, by_hand = ready.plan.sources, ready.settings.ranges
+    for node in ready.graph.nodes:
+        root = name_of(input_at(node, 0))
+        if node.op_type not in _NARROWING or root not in ready.plan.tensors:
             continue
-        alone = source is not None and len(source.uses()) == 1 and not source.is_graph_output()
-        root = name_of(source)
-        if alone and root not in decided.sources and root not in settings.ranges:
-            after = seen[name_of(node.outputs[0])]
+        if only_reader(node.inputs[0]) and root not in sources and root not in by_hand:
+            after = ready.observations[name_of(node.outputs[0])]
             narrowed[root] = (after.minimum, after.maximum)
     return narrowed
 
@@ -192,23 +176,17 @@ def _exact_zero(params: QuantParams) -> QuantParams:
 
 
 def _weights(
-    graph: Graph, decided: Plan, activations: Mapping[str, QuantParams], granularity: str
+    ready: CalibratedGraph, activations: Mapping[str, QuantParams]
 ) -> dict[str, LayerWeights]:
     """Weights rounded to nearest, with biases in the toolkit's whole steps."""
-    weights = quantize_weights(graph, decided, activations, granularity)
-    for node in graph.nodes:
-        layer_weights = weights.get(node.name or "")
-        if (
-            layer_weights is None
-            or layer_weights.bias is None
-            or decided.schemes[node.name or ""].bias != "int32"
-        ):
-            continue
-        weight_plan = decided.weights[node.name or ""]
-        data = next(v for v in data_inputs(node) if v.name != weight_plan.weight)
-        read = activations[decided.read_as(name_of(data), weight_plan.node)]
-        bias = _rounded_bias(layer_weights.bias, read.scale[0], layer_weights.params)
-        weights[weight_plan.node] = replace(layer_weights, bias=bias)
+    weights, decided = ready.nearest(activations), ready.plan
+    for _, weight_plan, tensor in decided.weighted(ready.graph):
+        name = weight_plan.node
+        own = weights[name]
+        if own.bias is not None and decided.schemes[name].bias == "int32":
+            read = activations[decided.read_as(tensor, name)]
+            bias = _rounded_bias(own.bias, read.scale[0], own.params)
+            weights[name] = replace(own, bias=bias)
     return weights
 
 

@@ -14,9 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph
-from engine.graph.ir.spec import name_of
+from engine.graph.ir.spec import numbers_of
 from engine.quantize.calibration.observations import MeanInput
-from engine.quantize.planning.node_properties import data_inputs
 from engine.quantize.planning.plan import Plan
 
 BLOCK = 8
@@ -233,20 +232,15 @@ def input_sums(graph: Graph, plan: Plan) -> dict[str, InputSum]:
     MatMul has none, and a ConvTranspose that only names the size of its output is left out.
     """
     sums: dict[str, InputSum] = {}
-    for node in graph.nodes:
-        weight_plan = plan.weights.get(node.name or "")
-        if weight_plan is None or node.op_type == "MatMul":
-            continue
-        data = name_of(next(v for v in data_inputs(node) if v.name != weight_plan.weight))
+    for node, weight_plan, tensor in plan.weighted(graph):
         if node.op_type == "Gemm":
-            sums[weight_plan.node] = InputSum(
-                data, None, bool(node.attributes.get_int("transA", 0))
-            )
-            continue
-        weight = graph.constant(weight_plan.weight)
-        window = None if weight is None else window_of(node, weight.shape[2:])
-        if window is not None:
-            sums[weight_plan.node] = InputSum(data, window)
+            transposed = bool(node.attributes.get_int("transA", 0))
+            sums[weight_plan.node] = InputSum(tensor, None, transposed)
+        elif node.op_type != "MatMul":
+            weight = numbers_of(graph.value(weight_plan.weight))
+            window = window_of(node, weight.shape[2:])
+            if window is not None:
+                sums[weight_plan.node] = InputSum(tensor, window)
     return sums
 
 

@@ -6,7 +6,7 @@ needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,6 +100,14 @@ class Plan:
     formats: Mapping[str, Format] = field(default_factory=dict)
     boundaries: Mapping[str, tuple[DtypeBoundary, ...]] = field(default_factory=dict)
     layers: LayerMap = field(default_factory=LayerMap)
+
+    def weighted(self, graph: Graph) -> Iterator[tuple[ir.Node, WeightPlan, str]]:
+        """Each weighted node of the graph, its constants, and the tensor that they multiply."""
+        for node in graph.nodes:
+            weights = self.weights.get(node.name or "")
+            if weights is not None:
+                names = (name_of(value) for value in data_inputs(node))
+                yield node, weights, next(name for name in names if name != weights.weight)
 
     def read_as(self, tensor: str, node: str) -> str:
         """The key of the parameters with which a node reads a tensor, in the activations' table.

@@ -26,7 +26,7 @@ from engine.graph.layers import ADDED, GUARD, LayerMap, StoredTensor
 from engine.quantize.dtypes.scheme import bias_params, half_params, quantize_bias
 from engine.quantize.interface import LayerWeights
 from engine.quantize.planning.mixed import operands, preserves_format
-from engine.quantize.planning.node_properties import Clamp, WeightPlan, data_inputs, is_constant
+from engine.quantize.planning.node_properties import Clamp, WeightPlan, is_constant
 from engine.quantize.planning.operators import Role
 from engine.quantize.planning.plan import Plan
 
@@ -253,13 +253,10 @@ class _Writer:
 
     def weights(self) -> None:
         """Store the weights and biases of all weighted nodes in their formats."""
-        for node in list(self.graph.nodes):
-            plan = self._plan.weights.get(node.name or "")
-            if plan is not None:
-                self._store_weight(node, plan)
+        for node, plan, tensor in list(self._plan.weighted(self.graph)):
+            self._store_weight(node, plan, tensor)
 
-    def _store_weight(self, node: ir.Node, plan: WeightPlan) -> None:
-        data = next(v for v in data_inputs(node) if v.name != plan.weight)
+    def _store_weight(self, node: ir.Node, plan: WeightPlan, tensor: str) -> None:
         layer_weights = self._weights[plan.node]
         value = self._constant(plan.weight, layer_weights.integers, layer_weights.params, node)
         node.replace_input_with(1, value)
@@ -274,7 +271,7 @@ class _Writer:
             half = half_params()
             value = self._constant(name, half.quantize(bias), half, node)
         else:
-            scale = self._params[self._plan.read_as(name_of(data), plan.node)].scale[0]
+            scale = self._params[self._plan.read_as(tensor, plan.node)].scale[0]
             params = bias_params(scale, layer_weights.params)
             value = self._constant(name, quantize_bias(bias, params), params, node)
         if len(node.inputs) < 3:

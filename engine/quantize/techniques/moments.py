@@ -12,9 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph
-from engine.graph.ir.spec import name_of
+from engine.graph.ir.spec import numbers_of
 from engine.quantize.calibration.input_means import window_of
-from engine.quantize.planning.node_properties import WeightPlan, data_inputs, weight_axes
+from engine.quantize.planning.node_properties import WeightPlan, weight_axes
 from engine.quantize.planning.plan import Plan
 
 # Columns longer than this gain nothing from error feedback for 95 % of the time.
@@ -137,15 +137,10 @@ def make_moments(graph: Graph, plan: Plan, rows: int, samples: int) -> dict[str,
     """
     rows_per_sample = max(-(-rows // max(samples, 1)), 1)
     moments: dict[str, Moments] = {}
-    for node in graph.nodes:
-        weight_plan = plan.weights.get(node.name or "")
-        if weight_plan is None or not _is_known(node, weight_plan):
-            continue
-        weight = graph.constant(weight_plan.weight)
-        if weight is None:
-            continue
-        tensor = next(name_of(v) for v in data_inputs(node) if v.name != weight_plan.weight)
-        moments[weight_plan.node] = Moments(node, tensor, weight, rows_per_sample)
+    for node, weight_plan, tensor in plan.weighted(graph):
+        if _is_known(node, weight_plan):
+            weight = numbers_of(graph.value(weight_plan.weight))
+            moments[weight_plan.node] = Moments(node, tensor, weight, rows_per_sample)
     return moments
 
 

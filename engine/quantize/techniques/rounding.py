@@ -17,7 +17,8 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, QuantParams
+from engine.graph.ir import Graph
+from engine.graph.ir.spec import numbers_of
 from engine.quantize.calibration.observations import Observations
 from engine.quantize.interface import LayerWeights
 from engine.quantize.planning.node_properties import weight_axes
@@ -132,7 +133,6 @@ def corrected_bias(
 def correct_biases(
     graph: Graph,
     plan: Plan,
-    activations: Mapping[str, QuantParams],
     weights: Mapping[str, LayerWeights],
     observations: Observations,
 ) -> dict[str, LayerWeights]:
@@ -141,7 +141,6 @@ def correct_biases(
     Args:
         graph: the float graph.
         plan: of this graph.
-        activations: parameters of the plan's tensors.
         weights: node name -> its quantized constants.
         observations: of the same graph.
 
@@ -149,15 +148,12 @@ def correct_biases(
         node name -> its constants, in the order of ``weights``.
     """
     corrected = dict(weights)
-    for node in graph.nodes:
-        name = node.name or ""
-        weight_plan, layer_weights = plan.weights.get(name), weights.get(name)
+    for node, weight_plan, _ in plan.weighted(graph):
+        name = weight_plan.node
         seen = observations.inputs.get(name)
-        if weight_plan is None or layer_weights is None or seen is None:
+        if seen is None:
             continue
-        weight = graph.constant(weight_plan.weight)
-        if weight is None:
-            continue
+        layer_weights, weight = weights[name], numbers_of(graph.value(weight_plan.weight))
         error = weight.astype(np.float64) - layer_weights.params.dequantize(layer_weights.integers)
         shift = mean_output(node, error, seen.mean)
         bias = shift if layer_weights.bias is None else layer_weights.bias.reshape(-1) + shift

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.base.events import NullReporter
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
 from engine.quantize.algorithms.accurate.assemble import Candidate, assemble
-from engine.quantize.algorithms.accurate.collect import collect_statistics
-from engine.quantize.interface import QuantizeSettings
 from engine.quantize.planning.plan import plan
 from engine.quantize.techniques.channels import find_channels
 from engine.quantize.techniques.equalize import ChannelRange, _needed, scaled_graph
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, small_cnn, statistics_of
 
 
 def every_form() -> tuple[Net, Graph]:
@@ -79,9 +76,7 @@ def test_equalized_channels_fill_the_range() -> None:
     made = net.op("Relu", net.op("Conv", x, net.constant(weight), pads=[1] * 4))
     graph = net.graph(net.conv(made, 8, 8, group=8))
     feeds = net.feeds(8)
-    stats = collect_statistics(
-        graph, plan(graph), QuantizeSettings(), lambda: feeds, 8, NullReporter()
-    )
+    stats = statistics_of(graph, lambda: feeds, 8)
     ready = assemble(stats, Candidate(margin=False), range(8))
     session = Session(ready.graph, outputs=[made])
     values = np.stack([session.run(feed, [made])[made] for feed in feeds])
@@ -93,9 +88,7 @@ def test_equalized_channels_fill_the_range() -> None:
 def test_reference_and_quantized_graph_of_every_form() -> None:
     net, graph = every_form()
     feeds = net.feeds(9)
-    stats = collect_statistics(
-        graph, plan(graph), QuantizeSettings(), lambda: feeds, 9, NullReporter()
-    )
+    stats = statistics_of(graph, lambda: feeds, 9)
     ready = assemble(stats, Candidate(), range(9))
     expected, found = results(graph, feeds), results(ready.graph, feeds)
     for name, array in expected.items():

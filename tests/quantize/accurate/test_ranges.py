@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.base.events import NullReporter
 from engine.graph.execute import Session
 from engine.graph.ir import TensorSpec
 from engine.quantize.algorithms.accurate.collect import (
     COPIES,
     are_images,
     augment,
-    collect_statistics,
 )
 from engine.quantize.algorithms.accurate.range_margin import (
     WEIGHINGS,
@@ -24,10 +22,9 @@ from engine.quantize.algorithms.accurate.range_margin import (
 )
 from engine.quantize.algorithms.accurate.statistics import TailStats, residual_terms
 from engine.quantize.dtypes.scheme import activation_params
-from engine.quantize.interface import QuantizeSettings
 from engine.quantize.planning.plan import plan
 from engine.quantize.techniques.softmax import find_logits
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, small_cnn, statistics_of
 
 
 def tails_of(values: np.ndarray) -> TailStats:
@@ -148,7 +145,7 @@ def test_images_are_read_for_their_statistics_then_for_ranges_with_two_copies() 
         read.append(True)
         yield from samples
 
-    collect_statistics(graph, plan(graph), QuantizeSettings(), feeds, 3, NullReporter())
+    statistics_of(graph, feeds, 3)
     assert len(read) == 1 + 1 + 2
 
 

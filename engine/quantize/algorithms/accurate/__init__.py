@@ -16,14 +16,11 @@ from itertools import islice
 import numpy as np
 
 from engine.base.errors import QuantizationError
-from engine.base.events import LogLine, Reporter
-from engine.graph.ir import Graph
+from engine.base.events import LogLine
 from engine.quantize.algorithms.accurate.assemble import assemble
 from engine.quantize.algorithms.accurate.collect import collect_statistics
 from engine.quantize.algorithms.accurate.select import select_candidate
-from engine.quantize.calibration.observations import Observations
-from engine.quantize.interface import Feeds, Prepared, QuantizeSettings
-from engine.quantize.planning.plan import Plan
+from engine.quantize.interface import CalibratedGraph, Feeds, Prepared
 
 __all__ = ["SAMPLES", "prepare"]
 
@@ -33,17 +30,10 @@ would grow with a dataset.
 """
 
 
-def prepare(
-    graph: Graph,
-    plan: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    feeds: Feeds | None,
-    reporter: Reporter,
-) -> Prepared:
+def prepare(calibrated: CalibratedGraph) -> Prepared:
     """Quantize by ``accurate``.
 
-    As :class:`~engine.quantize.interface.Prepare`. Of the observations only their number of samples
+    As :data:`~engine.quantize.interface.Prepare`. Of the observations only their number of samples
     is used, as ranges of whole tensors are too little for channels. Of more than ``SAMPLES``, as
     many are looked at, spread evenly; they are read up to five times.
 
@@ -51,18 +41,18 @@ def prepare(
         QuantizationError: without ``feeds``, or a tensor is not finite.
         SimulationError: the graph does not run.
     """
-    if feeds is None:
+    if calibrated.feeds is None:
         raise QuantizationError(
             "The algorithm 'accurate' reads the calibration samples again.",
             cause="It was given observations without the samples.",
             remedy="Give the dataset, or choose the algorithm 'normal'.",
         )
-    some, count = _spread(feeds, observations.samples)
-    if count < observations.samples:
-        read = f"accurate looks at {count} of {observations.samples} samples"
-        reporter.emit(LogLine(f"{read}, spread evenly"))
-    stats = collect_statistics(graph, plan, settings, some, count, reporter)
-    candidate = select_candidate(stats, some, reporter)
+    samples, reporter = calibrated.observations.samples, calibrated.reporter
+    feeds, count = _spread(calibrated.feeds, samples)
+    if count < samples:
+        reporter.emit(LogLine(f"accurate looks at {count} of {samples} samples, spread evenly"))
+    stats = collect_statistics(calibrated, feeds, count)
+    candidate = select_candidate(stats, feeds, reporter)
     return assemble(stats, candidate, range(stats.statistics.samples))
 
 

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from engine.base.events import Reporter
 from engine.graph.ir import Graph, TensorSpec
-from engine.graph.ir.spec import name_of
 from engine.quantize.algorithms.accurate.assemble import CalibrationStats, RangeEnd, noise_shares
 from engine.quantize.algorithms.accurate.range_margin import (
     best_margin_rules,
@@ -24,8 +22,7 @@ from engine.quantize.algorithms.accurate.statistics import (
     observe_tails,
     residual_terms,
 )
-from engine.quantize.interface import Feeds, QuantizeSettings
-from engine.quantize.planning.node_properties import data_inputs
+from engine.quantize.interface import CalibratedGraph, Feeds
 from engine.quantize.planning.plan import Plan
 from engine.quantize.techniques.channels import find_channels
 from engine.quantize.techniques.equalize import consumer_noise, noise_gains
@@ -91,20 +88,14 @@ def _places(size: int, step: float) -> np.ndarray:
     return mirrored
 
 
-def collect_statistics(
-    graph: Graph,
-    plan: Plan,
-    settings: QuantizeSettings,
-    feeds: Feeds,
-    samples: int,
-    reporter: Reporter,
-) -> CalibrationStats:
-    """Run all samples twice, and two augmented copies of each image.
+def collect_statistics(calibrated: CalibratedGraph, feeds: Feeds, samples: int) -> CalibrationStats:
+    """Run so many samples twice, and two augmented copies of each image.
 
     Raises:
         QuantizationError: a tensor is not finite.
         SimulationError: the graph does not run.
     """
+    graph, plan, reporter = calibrated.graph, calibrated.plan, calibrated.reporter
     channels = find_channels(graph, plan)
     sizes = {name: groups.size for name, groups in channels.groups.items()}
     sums = residual_terms(graph, plan)
@@ -148,7 +139,7 @@ def collect_statistics(
     return CalibrationStats(
         graph=graph,
         plan=plan,
-        settings=settings,
+        settings=calibrated.settings,
         channels=channels,
         statistics=statistics,
         above=with_rules(above),
@@ -162,14 +153,9 @@ def collect_statistics(
 def _watched(graph: Graph, plan: Plan) -> list[str]:
     """The tensors with a scale of their own, and the inputs of weighted nodes."""
     roots = [name for name in plan.tensors if name not in plan.sources]
-    read = [
-        name_of(value)
-        for node in graph.nodes
-        if (node.name or "") in plan.weights
-        for value in data_inputs(node)
-    ]
     tensors = set(plan.tensors)
-    return list(dict.fromkeys((*roots, *(name for name in read if name in tensors))))
+    read = (tensor for _, _, tensor in plan.weighted(graph) if tensor in tensors)
+    return list(dict.fromkeys((*roots, *read)))
 
 
 def _with_copies(graph: Graph, feeds: Feeds, statistics: Statistics) -> tuple[Feeds, int]:
