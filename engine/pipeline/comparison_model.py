@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.accuracy.analyse import parts_of
 from engine.options import OPTIONS
 from engine.pipeline.layers import quantized_of, require_comparable
 
@@ -26,6 +25,8 @@ GROUP_OUTPUTS = 200
 
 def output_groups(rows: Sequence[Row], most_bytes: int = GROUP_BYTES) -> list[list[Row]]:
     """Rows in groups that one run of a board gives, at least one row each."""
+    from engine.accuracy.analyse import parts_of
+
     return parts_of(rows, most_bytes, GROUP_OUTPUTS)
 
 
