@@ -92,9 +92,9 @@ def export_compiled(
 def _for_compiler(built: Pipeline) -> Pipeline:
     """A pipeline of the same build with channels first, as the compiler takes them."""
     from engine.pipeline.compile_sources import channels_first_recipe
-    from engine.pipeline.samples import RecipeSamples
+    from engine.pipeline.hybrid_steps import StepSamples
 
-    if not isinstance(built.samples, RecipeSamples):  # hybrid step 2: its files are of this graph
+    if isinstance(built.samples, StepSamples):  # hybrid step 2: its files are of this graph
         return built
     framework = built.loaded.source.framework
     return built.with_recipe(channels_first_recipe(built.recipe, framework))

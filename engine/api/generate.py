@@ -15,7 +15,6 @@ from engine.base.text import sanitize
 from engine.wire.codegen import Language, ModelTask
 
 if TYPE_CHECKING:
-    from engine.export.codegen import Project
     from engine.pipeline.pipeline import Pipeline
 
 
@@ -35,16 +34,35 @@ def generate_project(
         EngineError: there is nothing to generate code for, an input does not fit, or the folder
             cannot be written.
     """
+    from engine.devices.board.model_file import model_file
     from engine.export.codegen import check_target, write_project
-    from engine.pipeline.codegen import darknet_anchors
+    from engine.pipeline.codegen import project_of
 
     path = Path(path_text(given["output_path"], "output_path"))
     language = _one_of(given["language"], get_args(Language), "language")
     task = _one_of(given["task"], get_args(ModelTask), "task")
     overwrite = bool(given["overwrite"])
     check_target(path, overwrite=overwrite)
-    project = _project(build, loaded, given, reporter)
-    anchors = {} if build is None else darknet_anchors(build.recipe, len(project.outputs))
+    compiled = None if given["model"] is None else Path(path_text(given["model"], "model"))
+    container = None
+    if build is None and loaded is None:
+        raise UsageError(
+            "There is nothing to generate code for.", remedy="Call build or load_rknn first."
+        )
+    if build is None and loaded is not None:
+        if model_file(loaded).ours:
+            container = loaded
+        else:
+            compiled = loaded
+    project, anchors = project_of(
+        build,
+        container,
+        compiled,
+        given["chip"],
+        _files(given["inputs"]),
+        no_golden="Call codegen after build, with model= as the path of the compiled model.",
+        reporter=reporter,
+    )
     written = write_project(
         project,
         path,
@@ -73,50 +91,3 @@ def _files(inputs: Any) -> list[Path]:
     if not isinstance(inputs, list | tuple):
         inputs = [inputs]
     return [Path(path_text(path, "inputs")) for path in inputs]
-
-
-def _project(
-    build: Pipeline | None, loaded: Path | None, arguments: Parameters, reporter: Reporter
-) -> Project:
-    from engine.dataset import Preprocess
-    from engine.devices.board.model_file import model_file
-    from engine.export.codegen.project import Board
-    from engine.pipeline import codegen as projects
-    from engine.pipeline.runner import Runnable
-    from engine.recipe import Recipe, portable_values
-
-    files = _files(arguments["inputs"])
-    chip = arguments["chip"]
-    compiled = None if arguments["model"] is None else Path(path_text(arguments["model"], "model"))
-    if build is not None:
-        recipe, runnable = build.recipe, Runnable.of_build(build)
-        calibration = projects.calibration_of(build)
-    elif loaded is None:
-        raise UsageError(
-            "There is nothing to generate code for.", remedy="Call build or load_rknn first."
-        )
-    elif not model_file(loaded).ours:
-        board = Board.of_chip(projects.chip_of(chip, None, loaded))
-        if files:
-            raise UsageError(
-                "A compiled model alone does not run here, so that inputs have no golden outputs.",
-                remedy="Call codegen after build, with model= as the path of the compiled model.",
-            )
-        return projects.project_of_compiled(loaded, board)
-    else:
-        runnable, calibration = Runnable.of_container(loaded), None
-        values = portable_values(runnable.recipe)
-        recipe = Recipe.from_values(
-            {name: value for name, value in values.items() if name not in ("model", "dataset")}
-        )
-    board = Board.of_chip(projects.chip_of(chip, recipe, compiled))
-    return projects.project_of_run(
-        runnable,
-        Preprocess.from_recipe(recipe, board.generation),
-        board,
-        files,
-        calibration,
-        compiled=compiled,
-        made_from=projects.made_from(runnable.name, board.chip),
-        reporter=reporter,
-    )

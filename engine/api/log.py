@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Protocol, TextIO, TypeVar
 
-from engine.base.errors import EngineError, InternalError, OutputError, UsageError
+from engine.base.errors import EngineError, OutputError, UsageError, internal_error
 from engine.base.paths import log_crash
 from engine.base.resources import resource_error
 from engine.base.text import sanitize
@@ -118,11 +118,8 @@ def returns_status(
             except EngineError as error:
                 shown = error
             except Exception as error:  # noqa: BLE001 - the vendor's methods return -1, never raise
-                shown = resource_error(error) or InternalError(
-                    f"Internal error; please report it: {type(error).__name__}: "
-                    f"{sanitize(str(error), 200)}",
-                    cause="A bug in this program.",
-                    remedy=f"Report it with the log file {log_crash(error)}.",
+                shown = resource_error(error) or internal_error(
+                    error, f"Report it with the log file {log_crash(error)}."
                 )
             self._log.error("%s: %s", method.__name__, shown)
             return failure

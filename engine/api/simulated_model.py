@@ -15,7 +15,7 @@ from engine.api.input_adapter import adapt_inputs
 from engine.dataset import InputPlan, Preprocess
 from engine.pipeline.runner import Runnable
 from engine.quantize import layers_of
-from engine.recipe import Recipe, portable_values
+from engine.recipe import portable_recipe
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators, QuantParams
@@ -45,7 +45,7 @@ class SimulatedModel:
         """A pipeline whose stages are done."""
         preprocess = Preprocess.from_recipe(pipeline.recipe, pipeline.generation)
         return cls(
-            [Runnable.of_deployed(pipeline, graph) for graph in pipeline.deployed.graphs],
+            [Runnable.of_build(pipeline, graph) for graph in pipeline.deployed.graphs],
             preprocess,
         )
 
@@ -73,9 +73,7 @@ class SimulatedModel:
             ContainerError: it cannot be read.
         """
         runnable = Runnable.of_container(path, operators)
-        values = portable_values(runnable.recipe)
-        values.pop("model", None)
-        recipe = Recipe.from_values({k: v for k, v in values.items() if k != "dataset"})
+        recipe = portable_recipe(runnable.recipe)
         return cls([runnable], Preprocess.from_recipe(recipe, generation))
 
     def run(

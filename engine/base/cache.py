@@ -223,12 +223,14 @@ class LruCache:
             self._kept.move_to_end(key)
             return self._kept[key][0]
 
-    def get_or_make(self, key: str, make: Callable[[], T], weight: int = 0) -> T:
+    def get_or_make(
+        self, key: str, make: Callable[[], T], weight: Callable[[T], int] = lambda _: 0
+    ) -> T:
         """What is kept under a key, else what ``make`` gives, which is kept then."""
         value: T | None = self.get(key)
         if value is None:
             value = make()
-            self.put(key, value, weight)
+            self.put(key, value, weight(value))
         return value
 
     def put(self, key: str, value: Any, weight: int = 0) -> None:

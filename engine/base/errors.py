@@ -29,11 +29,18 @@ class EngineError(Exception):
         what: what happened, naming the file, node or line.
         cause: the likely cause; empty where ``what`` says it all.
         remedy: what the user can do next.
+        kind: by which another process makes the same class of it again. A class names its own, else
+            it has that of the class above it.
         exit_code: the process exit code that the command line documents for this kind.
     """
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
+
+    def __init_subclass__(cls, *, kind: str | None = None, exit_code: int | None = None) -> None:
+        super().__init_subclass__()
+        cls.kind = kind or cls.kind
+        cls.exit_code = exit_code or cls.exit_code
 
     def __init__(self, what: str, *, cause: str = "", remedy: str = "") -> None:
         self.what = _shown(what)
@@ -65,183 +72,121 @@ class EngineError(Exception):
         }
 
 
-class UsageError(EngineError):
+class UsageError(EngineError, kind="usage", exit_code=2):
     """A call or command with arguments that do not fit."""
 
-    kind = "usage"
-    exit_code = 2
 
-
-class RecipeError(EngineError):
+class RecipeError(EngineError, kind="recipe", exit_code=3):
     """A recipe or an option that cannot be used."""
 
-    kind = "recipe"
-    exit_code = 3
 
-
-class SourceModelError(EngineError):
+class SourceModelError(EngineError, kind="source model", exit_code=4):
     """A model file that cannot be read or converted."""
 
-    kind = "source model"
-    exit_code = 4
 
-
-class SeveralFilesError(SourceModelError):
+class SeveralFilesError(SourceModelError, kind="several files"):
     """Several files could be the other half of a model: which one, the user has to say."""
 
-    kind = "several files"
 
-
-class UnsupportedOperatorError(SourceModelError):
+class UnsupportedOperatorError(SourceModelError, kind="unsupported operator", exit_code=5):
     """A model with an operator that this version cannot take."""
 
-    kind = "unsupported operator"
-    exit_code = 5
 
-
-class GraphError(EngineError):
+class GraphError(EngineError, kind="graph", exit_code=4):
     """A graph that breaks a rule of the IR."""
 
-    kind = "graph"
-    exit_code = 4
 
-
-class PassError(GraphError):
+class PassError(GraphError, kind="pass"):
     """A graph rewrite failed; names the pass and those that ran before it."""
 
-    kind = "pass"
 
-
-class DatasetError(EngineError):
+class DatasetError(EngineError, kind="dataset", exit_code=6):
     """A dataset, or a sample of it, that cannot be used."""
 
-    kind = "dataset"
-    exit_code = 6
 
-
-class QuantizationError(EngineError):
+class QuantizationError(EngineError, kind="quantization", exit_code=7):
     """Calibration or quantization failed."""
 
-    kind = "quantization"
-    exit_code = 7
 
-
-class SimulationError(EngineError):
+class SimulationError(EngineError, kind="simulation", exit_code=8):
     """A float or quantized graph did not run here."""
 
-    kind = "simulation"
-    exit_code = 8
 
-
-class ShortOfMemoryError(SimulationError):
+class ShortOfMemoryError(SimulationError, kind="short of memory"):
     """Memory ran out while a graph ran: nothing is known of the graph itself."""
 
-    kind = "short of memory"
 
-
-class ContainerError(EngineError):
+class ContainerError(EngineError, kind="container", exit_code=9):
     """A ``.rknn`` file that is corrupt, foreign or newer than this version."""
 
-    kind = "container"
-    exit_code = 9
 
-
-class KeyNeededError(ContainerError):
+class KeyNeededError(ContainerError, kind="key needed"):
     """A container is encrypted, and nobody gave its key."""
 
-    kind = "key needed"
 
-
-class WrongKeyError(ContainerError):
+class WrongKeyError(ContainerError, kind="wrong key"):
     """A container is encrypted with another key than the one that was given."""
 
-    kind = "wrong key"
 
-
-class OutputError(EngineError):
+class OutputError(EngineError, kind="output", exit_code=10):
     """A result could not be written."""
 
-    kind = "output"
-    exit_code = 10
 
-
-class OutputExistsError(OutputError):
+class OutputExistsError(OutputError, kind="output exists", exit_code=11):
     """A result would overwrite a file and nobody allowed it."""
 
-    kind = "output exists"
-    exit_code = 11
 
-
-class WorkerError(EngineError):
+class WorkerError(EngineError, kind="worker", exit_code=12):
     """The worker process ended or could not be started."""
 
-    kind = "worker"
-    exit_code = 12
 
-
-class DeviceError(EngineError):
+class DeviceError(EngineError, kind="device", exit_code=13):
     """A board cannot be reached or used."""
 
-    kind = "device"
-    exit_code = 13
 
-
-class DeviceLostError(DeviceError):
+class DeviceLostError(DeviceError, kind="device lost"):
     """A board that was there has gone: cable, reboot, network, or its server."""
 
-    kind = "device lost"
 
-
-class DeviceAccessError(DeviceError):
+class DeviceAccessError(DeviceError, kind="device access"):
     """A board does not let this user or this machine in, or it is not the one that is known."""
 
-    kind = "device access"
 
-
-class DeviceTimeoutError(DeviceError):
+class DeviceTimeoutError(DeviceError, kind="device timeout"):
     """A board did not answer within the time that it is given."""
 
-    kind = "device timeout"
 
-
-class DeviceStorageError(DeviceError):
+class DeviceStorageError(DeviceError, kind="device storage"):
     """A file could not be read, written or found on a board."""
 
-    kind = "device storage"
 
-
-class RuntimeLibraryError(DeviceError):
+class RuntimeLibraryError(DeviceError, kind="runtime library"):
     """The runtime library of a board is missing, does not fit, or refuses the model or the call."""
 
-    kind = "runtime library"
 
-
-class ToolkitError(EngineError):
+class ToolkitError(EngineError, kind="toolkit", exit_code=15):
     """A toolkit of the vendor is not set up, is broken, or does not have what is asked for."""
 
-    kind = "toolkit"
-    exit_code = 15
 
-
-class CompilerError(ToolkitError):
+class CompilerError(ToolkitError, kind="compiler", exit_code=16):
     """The vendor's compiler refused a model, or its process crashed, hung or was ended."""
 
-    kind = "compiler"
-    exit_code = 16
 
-
-class InternalError(EngineError):
+class InternalError(EngineError, kind="internal", exit_code=70):
     """A mistake of this program; the traceback is in the log file."""
 
-    kind = "internal"
-    exit_code = 70
 
-
-class JobCancelledError(EngineError):
+class JobCancelledError(EngineError, kind="cancelled", exit_code=130):
     """The user cancelled a job."""
 
-    kind = "cancelled"
-    exit_code = 130
+
+def internal_error(error: BaseException, remedy: str) -> InternalError:
+    """What the user is told of an exception that nobody expected."""
+    return InternalError(
+        f"Internal error; please report it: {type(error).__name__}: {sanitize(str(error), 200)}",
+        cause="A bug in this program.",
+        remedy=remedy,
+    )
 
 
 def _kinds(root: type[EngineError]) -> dict[str, type[EngineError]]:

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
+def version_of(package: str) -> str | None:
+    """The version of an installed package; None where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def requirements(extra: str = "") -> tuple[Requirement, ...]:
     """What this program needs here, or what one of its extras brings.
 

@@ -25,11 +25,11 @@ from typing import Any
 
 from engine.base.errors import (
     EngineError,
-    InternalError,
     JobCancelledError,
     OutputError,
     UsageError,
     WorkerError,
+    internal_error,
 )
 from engine.base.events import Reporter
 from engine.base.leftovers import clear_leftovers
@@ -79,11 +79,7 @@ def _as_error(error: BaseException, log: Path | None = None) -> EngineError:
         return lacking
     path = log_traceback(error, log)
     where = f"Report it with the log file {path}." if path else "Its log could not be written."
-    return InternalError(
-        f"Internal error; please report it: {type(error).__name__}: {sanitize(str(error), 200)}",
-        cause="A bug in this program.",
-        remedy=where,
-    )
+    return internal_error(error, where)
 
 
 class _Server:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,22 +24,16 @@ if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
 
 
+@dataclass(frozen=True)
 class Analysis:
     """The report of an analysis, which samples it is over in words, the parts of the snapshot that
     were written, and what a board gave.
     """
 
-    def __init__(
-        self,
-        report: AccuracyReport,
-        over: str,
-        files: Sequence[Path],
-        board: OnBoard | None = None,
-    ) -> None:
-        self.report = report
-        self.over = over
-        self.files = tuple(files)
-        self.board = board
+    report: AccuracyReport
+    over: str
+    files: tuple[Path, ...]
+    board: OnBoard | None = None
 
     def told(self) -> wire.Analysis:
         """As the wire has it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.base.content import reading
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter, StageFinished, StageStarted
 from engine.base.files import read_regular
@@ -25,6 +26,7 @@ from engine.export.codegen.project import (
     Sample,
 )
 from engine.frontends.darknet.files import read_cfg
+from engine.recipe import portable_recipe
 
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
@@ -43,77 +45,68 @@ _TAKEN = ("float32", "float16", "int8", "uint8", "int16")
 _ALSO_2 = ("uint16", "int32", "uint32", "int64", "bool")
 
 
-def chip_of(given: str | None, recipe: Recipe | None, compiled: Path | None) -> str:
-    """The chip that a project is for: as the user says, else the compiled model, else the recipe.
-
-    Raises:
-        UsageError: no chip is given.
-        ContainerError: the compiled model cannot be read.
-    """
-    from engine.container.vendor.inspect import inspect_vendor
-
-    chips = () if compiled is None else inspect_vendor(compiled).chips
-    chip = given or (chips[0] if chips else None)
-    if chip is None and recipe is not None:
-        chip = recipe.target.target_platform
-    if chip is None:
-        raise UsageError(
-            "No chip is given.",
-            remedy="Give --chip, or target_platform in the recipe.",
-        )
-    return chip
-
-
-def calibration_of(pipeline: Pipeline) -> Dataset | None:
-    """The calibration samples of a build; None where it names none."""
-    return pipeline.dataset if pipeline.samples.is_named else None
-
-
-def made_from(model: str, chip: str) -> str:
-    """How the compiled model of a project is made, for its README."""
-    return (
-        f"`rknntui compile RECIPE --chip {chip} -o out/`, with the recipe of {model}, makes it by "
-        "the vendor's toolkit."
-    )
-
-
-def project_of_run(
-    runnable: Runnable,
-    preprocess: Preprocess,
-    board: Board,
+def project_of(
+    pipeline: Pipeline | None,
+    container: Path | None,
+    compiled: Path | None,
+    chip: str | None,
     files: Sequence[Path],
-    calibration: Dataset | None = None,
     *,
+    no_golden: str,
     normalise: bool = False,
-    compiled: Path | None = None,
-    made_from: str = "",
     reporter: Reporter | None = None,
-) -> Project:
-    """A project whose golden outputs are what the simulator gives.
+) -> tuple[Project, Anchors]:
+    """A project whose golden outputs are what the simulator gives, and the anchors of its model.
 
     Args:
-        runnable: the build, or a container of ours.
-        preprocess: how files become inputs.
-        board: that the project is for.
-        files: of the samples, one for each input, samples one after the other.
-        calibration: whose first sample is taken where no files are given; None: random values.
+        pipeline: of the build; None where there is none.
+        container: of ours, in its place.
+        compiled: the compiled model to copy in; without a build and a container it is all that is
+            known, and there are no golden outputs.
+        chip: that the project is for; None: that of the compiled model, else of the recipe.
+        files: of the samples, one for each input, samples one after the other; without any the
+            first sample of the calibration is taken, where there is none random values.
+        no_golden: what to do where there are files and no golden outputs.
         normalise: whether the project applies mean and std, as the compiled model lacks them.
-        compiled: the compiled model to copy in.
-        made_from: how it is made, for the README.
         reporter: told of each sample.
 
     Raises:
         DatasetError: a file cannot be read or does not fit.
-        UsageError: too many samples, or the chip takes no inputs of such a type.
+        UsageError: no chip is given, there are too many samples, or the chip takes no inputs of
+            such a type.
+        ContainerError: the container or the compiled model cannot be read.
         SimulationError: the graph does not run.
     """
-    reporter = reporter or NullReporter()
-    specs = runnable.inputs
-    plans = preprocess.plans(specs)
-    if files:
-        dataset: Dataset | None = dataset_from_paths(list(files), len(specs))
+    from engine.pipeline.runner import Runnable, does_not_run
+
+    anchors: Anchors = {}
+    dataset: Dataset | None = None
+    if pipeline is not None:
+        recipe = pipeline.recipe
+        board = _board(chip, recipe, compiled)
+        runnable = Runnable.of_build(pipeline)
+        anchors = darknet_anchors(recipe, len(runnable.outputs))
+        dataset = pipeline.dataset.first(1) if pipeline.samples.is_named else None
+    elif container is not None:
+        runnable = Runnable.of_container(container)
+        with reading(lambda why: does_not_run(container, why)):
+            recipe = portable_recipe(runnable.recipe)
+        board = _board(chip, recipe, compiled)
+    elif compiled is not None:
+        board = _board(chip, None, compiled)
+        if files:
+            raise UsageError(
+                "A compiled model alone does not run here, so that inputs have no golden outputs.",
+                remedy=no_golden,
+            )
+        return _project_of_compiled(compiled, board), anchors
     else:
-        dataset = None if calibration is None else calibration.first(1)
+        raise UsageError("The request names no recipe, no build and no compiled model.")
+    preprocess = Preprocess.from_recipe(recipe, board.generation)
+    plans = preprocess.plans(runnable.inputs)
+    if files:
+        dataset = dataset_from_paths(list(files), len(plans))
+    reporter = reporter or NullReporter()
     golden, layouts = _golden_samples(
         runnable, dataset, plans, preprocess, board, normalise=normalise, reporter=reporter
     )
@@ -122,15 +115,33 @@ def project_of_run(
         for plan, array, nhwc in zip(plans, golden[0].inputs, layouts, strict=True)
     )
     shapes = zip(runnable.outputs, golden[0].outputs, strict=True)
-    return Project(
+    project = Project(
         model=runnable.name,
         board=board,
         inputs=inputs,
         outputs=tuple(ProjectOutput(spec.name, tuple(array.shape)) for spec, array in shapes),
         samples=tuple(golden),
-        made_from=made_from,
+        made_from=f"`rknntui compile RECIPE --chip {board.chip} -o out/`, with the recipe of "
+        f"{runnable.name}, makes it by the vendor's toolkit.",
         compiled=compiled,
     )
+    return project, anchors
+
+
+def _board(chip: str | None, recipe: Recipe | None, compiled: Path | None) -> Board:
+    """What a project is for: as the user says, else the compiled model, else the recipe."""
+    from engine.container.vendor.inspect import inspect_vendor
+
+    chips = () if compiled is None else inspect_vendor(compiled).chips
+    chip = chip or (chips[0] if chips else None)
+    if chip is None and recipe is not None:
+        chip = recipe.target.target_platform
+    if chip is None:
+        raise UsageError(
+            "No chip is given.",
+            remedy="Give --chip, or target_platform in the recipe.",
+        )
+    return Board.of_chip(chip)
 
 
 def _golden_samples(
@@ -309,7 +320,7 @@ def darknet_anchors(recipe: Recipe, outputs: int) -> Anchors:
     return {"anchors": anchors, "scale": scale}
 
 
-def project_of_compiled(path: Path, board: Board, made_from: str = "") -> Project:
+def _project_of_compiled(path: Path, board: Board) -> Project:
     """A project of a compiled model alone: it has no golden samples.
 
     Raises:
@@ -334,20 +345,15 @@ def project_of_compiled(path: Path, board: Board, made_from: str = "") -> Projec
         board=board,
         inputs=tuple(_of_port(name, shape) for name, shape in inputs),
         outputs=tuple(ProjectOutput(name, shape) for name, shape in outputs),
-        made_from=made_from,
         compiled=path,
     )
 
 
 def _of_port(name: str, shape: tuple[int, ...]) -> ProjectInput:
-    (plan,) = Preprocess().plans([_spec(name, shape)])
+    from engine.graph.ir import TensorSpec
+
+    (plan,) = Preprocess().plans([TensorSpec(name, shape, "uint8")])
     if not plan.takes_images:
         return ProjectInput(name, shape, nhwc=plan.layout == "NHWC")
     size = (shape[0], plan.height, plan.width, plan.channels)
     return _input(plan, np.broadcast_to(np.uint8(0), size), True, normalise=False)
-
-
-def _spec(name: str, shape: tuple[int, ...]) -> TensorSpec:
-    from engine.graph.ir import TensorSpec
-
-    return TensorSpec(name, tuple(shape), "uint8")

@@ -147,29 +147,6 @@ def calibrate(pipeline: Pipeline, run: str | None = None) -> Calibrated:
     return kept_ratio
 
 
-def estimator_of(pipeline: Pipeline, chip: str) -> Callable[[Mapping[str, str]], ChipEstimate]:
-    """A function that estimates the pipeline's model on a chip, for other dtypes of its layers.
-
-    What does not depend on them is done once: a search asks for hundreds of choices.
-
-    Args:
-        pipeline: of the recipe, whose batch counts.
-        chip: its name.
-
-    Returns:
-        ``layer.id`` -> dtype, of the layers that differ -> the estimate, calibrated.
-
-    Raises:
-        EngineError: as :func:`estimates`.
-    """
-    from engine.cost.estimate import repeated
-
-    settings, layers = cost_inputs(pipeline, WhatIf((chip,)))
-    again = repeated(pipeline.loaded.graph.graph, chip, settings, layers)
-    kept = kept_calibrations()
-    return lambda chosen: apply(again(chosen), kept)
-
-
 def resized(pipeline: Pipeline, sizes: Sequence[str]) -> Pipeline:
     """The pipeline of a model whose inputs have other sizes.
 
@@ -239,8 +216,17 @@ class EstimatedCosts:
 
     @cached_property
     def _again(self) -> Callable[[Mapping[str, str]], ChipEstimate]:
-        """What does not depend on a choice is done once: a search asks for hundreds."""
-        return estimator_of(self._pipeline, self.chip)
+        """What does not depend on a choice is done once: a search asks for hundreds.
+
+        ``layer.id`` -> dtype, of the layers that differ -> the estimate, calibrated; the recipe's
+        batch counts.
+        """
+        from engine.cost.estimate import repeated
+
+        settings, layers = cost_inputs(self._pipeline, WhatIf((self.chip,)))
+        again = repeated(self._pipeline.loaded.graph.graph, self.chip, settings, layers)
+        kept = kept_calibrations()
+        return lambda chosen: apply(again(chosen), kept)
 
 
 def costs_of(pipeline: Pipeline) -> EstimatedCosts | None:

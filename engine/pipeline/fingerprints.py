@@ -9,13 +9,13 @@ import hashlib
 import os
 import stat
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.cache import LruCache
 from engine.base.errors import SourceModelError
 from engine.base.files import missing_error, sha256_of
+from engine.base.version import version_of
 
 if TYPE_CHECKING:
     from engine.dataset import Dataset
@@ -77,13 +77,8 @@ def digest_of_dataset(dataset: Dataset) -> str:
 @cache
 def library_versions() -> tuple[tuple[str, str], ...]:
     """(name, version) of the libraries that decide numbers or bytes."""
-    versions = []
-    for name in ("numpy", "onnx", "onnx-ir", "onnxruntime", "pillow", "protobuf"):
-        try:
-            versions.append((name, version(name)))
-        except PackageNotFoundError:
-            versions.append((name, "unknown"))
-    return tuple(versions)
+    names = ("numpy", "onnx", "onnx-ir", "onnxruntime", "pillow", "protobuf")
+    return tuple((name, version_of(name) or "unknown") for name in names)
 
 
 @cache

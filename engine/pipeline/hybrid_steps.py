@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -42,7 +42,12 @@ from engine.hybrid import (
 )
 from engine.options import OPTIONS
 from engine.pipeline.build import BuildResult, build
-from engine.pipeline.layers import quantize_settings, quantized_of, resolve_promotion_dtype
+from engine.pipeline.layers import (
+    quantize_as,
+    quantize_settings,
+    quantized_of,
+    resolve_promotion_dtype,
+)
 from engine.pipeline.pipeline import Pipeline, Stage
 from engine.pipeline.results import Calibration, GraphData, LoadedModel, OptimisedGraph
 from engine.pipeline.samples import RecipeSamples
@@ -50,7 +55,6 @@ from engine.pipeline.source import RecipeSource
 from engine.pipeline.stages import STAGES
 from engine.pipeline.stages.graph import LOAD, OPTIMISE
 from engine.pipeline.stages.quantize import CALIBRATE
-from engine.quantize import Quantized, quantize
 from engine.quantize.dtypes.formats import scheme_of
 from engine.recipe import Recipe, cache_key
 from engine.wire.hybrid import Proposal, RequestCheck
@@ -127,53 +131,42 @@ def _digest_of_parts(data: HybridData) -> str:
     return digest.hexdigest()
 
 
-class _Stream(Sized, Iterable[Mapping[str, np.ndarray]]):
+class _Stream(list[Mapping[str, np.ndarray]]):
     """The samples of a ``.data`` file, as a stream of samples is used."""
 
     findings: tuple[Finding, ...] = ()
 
-    def __init__(self, samples: Sequence[Mapping[str, np.ndarray]]) -> None:
-        self._samples = samples
 
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def __getitem__(self, index: int) -> Mapping[str, np.ndarray]:
-        return self._samples[index]
-
-    def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
-        return iter(self._samples)
-
-
-class StepSamples:
+class StepSamples(RecipeSamples):
     """The samples of the dataset where it is still there, else those of the ``.data`` file."""
 
-    is_named = True
-
-    def __init__(self, own: RecipeSamples, data: HybridData) -> None:
-        self._own, self._data = own, data
+    def __init__(
+        self, recipe: Recipe, generation: int, reporter: Reporter, data: HybridData
+    ) -> None:
+        super().__init__(recipe, generation, reporter)
+        self._data = data
 
     @property
-    def dataset(self) -> Dataset:
-        """The dataset; EngineError where it is not there any more."""
-        return self._own.dataset
+    def is_named(self) -> bool:
+        """There always are samples."""
+        return True
 
     @cached_property
     def _is_there(self) -> bool:
         try:
-            return self._own.is_named and len(self._own.dataset) > 0
+            return super().is_named and len(self.dataset) > 0
         except (DatasetError, RecipeError):
             return False
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Of the dataset where it is still there, else what step 1 noted."""
-        return self._own.digest if self._is_there else self._data.facts.dataset
+        return super().digest if self._is_there else self._data.facts.dataset
 
     def feeds(self, inputs: Sequence[TensorSpec], dataset: Dataset | None = None) -> SampleStream:
         """The samples of a dataset (by default the own one) for the inputs of a model."""
         if dataset is not None or self._is_there:
-            return self._own.feeds(inputs, dataset)
+            return super().feeds(inputs, dataset)
         return cast("SampleStream", _Stream(self._data.samples))
 
 
@@ -244,9 +237,11 @@ def write_step1(
     for path in vars(files).values():
         refuse_existing(path, overwrite=overwrite)
     graph = pipeline.optimised.graph.graph
-    quantized = _quantized(pipeline)
+    settings = quantize_settings(pipeline)
+    # the stage's own result, which looks at kernels too, is not needed
+    quantized = quantize_as(pipeline, settings)
     layers = Layers(graph)
-    lifted = dict(quantize_settings(pipeline).layers)
+    lifted = dict(settings.layers)
     dtype = resolve_promotion_dtype(pipeline) if proposal or custom_hybrid else ""
     chosen = subgraph_layers(layers, custom_hybrid or ())
     lifted |= dict.fromkeys(chosen, dtype)
@@ -266,17 +261,6 @@ def write_step1(
     for (path, _), size in zip(contents, sizes, strict=True):
         pipeline.reporter.emit(ArtifactWritten(str(path), "hybrid", size))
     return files, proposed
-
-
-def _quantized(pipeline: Pipeline) -> Quantized:
-    """The quantized model; the stage's own result, which looks at kernels too, is not needed."""
-    return quantize(
-        pipeline.optimised.graph.graph,
-        pipeline.calibration.observations,
-        quantize_settings(pipeline),
-        feeds=pipeline.feeds,
-        reporter=pipeline.reporter,
-    )
 
 
 def _data_of(
@@ -385,7 +369,7 @@ def build_step2(
         memory=memory,
         generation=generation,
         source=RecipeSource(recipe, None, None if operators is None else lambda: operators),
-        samples=StepSamples(RecipeSamples(recipe, generation, reporter), held),
+        samples=StepSamples(recipe, generation, reporter, held),
     )
     return StepTwo(build(pipeline), pipeline.result("honour"))
 

@@ -55,6 +55,19 @@ def quantize_settings(pipeline: Pipeline) -> QuantizeSettings:
     )
 
 
+def quantize_as(pipeline: Pipeline, settings: QuantizeSettings) -> Quantized:
+    """The pipeline's model quantized in this way."""
+    from engine.quantize import quantize
+
+    return quantize(
+        pipeline.optimised.graph.graph,
+        pipeline.calibration.observations,
+        settings,
+        feeds=pipeline.feeds,
+        reporter=pipeline.reporter,
+    )
+
+
 def _same_named(options: Quantization) -> dict[str, Value]:
     """The options that are settings as they stand, under their own names."""
     from engine.quantize import QuantizeSettings

@@ -34,7 +34,7 @@ from engine.pipeline.results import (
     PackedContainer,
     QuantizedGraph,
 )
-from engine.pipeline.samples import CalibrationSamples, RecipeSamples
+from engine.pipeline.samples import RecipeSamples
 from engine.pipeline.source import RecipeSource
 from engine.recipe import Recipe, cache_key
 
@@ -178,7 +178,7 @@ class Pipeline:
         refresh: bool = False,
         generation: int = 2,
         source: RecipeSource | None = None,
-        samples: CalibrationSamples | None = None,
+        samples: RecipeSamples | None = None,
         last: str | None = None,
         then: Sequence[str] = (),
     ) -> None:
@@ -226,29 +226,23 @@ class Pipeline:
 
     def with_recipe(self, recipe: Recipe) -> Pipeline:
         """The same stages of the same source for another recipe, over the same caches."""
-        return Pipeline(
-            recipe,
-            tuple(self._stages.values()),
-            cache=self.cache,
-            memory=self.memory,
-            refresh=self.refresh,
-            generation=self.generation,
-            source=replace(self.source, recipe=recipe),
-        )
+        return self._like(recipe, self._stages, source=replace(self.source, recipe=recipe))
 
     def with_stage(self, stage: Stage[Any]) -> Pipeline:
         """The same recipe with another stage of the same name, over the same caches."""
         stages = {**self._stages, stage.name: stage}
+        more = {"reporter": self.reporter, "source": self.source, "last": stage.name}
+        return self._like(self.recipe, stages, **more)
+
+    def _like(self, recipe: Recipe, stages: Mapping[str, Stage[Any]], **more: Any) -> Pipeline:
         return Pipeline(
-            self.recipe,
+            recipe,
             tuple(stages.values()),
-            reporter=self.reporter,
             cache=self.cache,
             memory=self.memory,
             refresh=self.refresh,
             generation=self.generation,
-            source=self.source,
-            last=stage.name,
+            **more,
         )
 
     # -- results -------------------------------------------------------------------------------

@@ -134,11 +134,6 @@ class Runnable:
         return replace(self, graph=graph, session=open_arithmetic(graph, arithmetic))
 
     @classmethod
-    def of_build(cls, pipeline: Pipeline) -> Runnable:
-        """What a pipeline deploys, at its first set of input shapes."""
-        return cls.of_deployed(pipeline, pipeline.deployed.graph)
-
-    @classmethod
     def of_float(cls, pipeline: Pipeline) -> Runnable:
         """The optimised graph of a pipeline, in float32."""
         from engine.graph.execute import Session
@@ -149,10 +144,11 @@ class Runnable:
         )
 
     @classmethod
-    def of_deployed(cls, pipeline: Pipeline, graph: Graph) -> Runnable:
-        """One of the graphs that a pipeline deploys."""
+    def of_build(cls, pipeline: Pipeline, graph: Graph | None = None) -> Runnable:
+        """What a pipeline deploys: one of its graphs, by default at its first set of shapes."""
         from engine.graph.execute import Session
 
+        graph = graph or pipeline.deployed.graph
         name = pipeline.source.path.name
         if not pipeline.quantized_build:
             return cls(pipeline.optimised.key, name, False, graph, Session(graph))

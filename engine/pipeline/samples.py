@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from engine.base.errors import RecipeError
 from engine.base.events import Reporter
@@ -17,27 +17,8 @@ if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
 
 
-class CalibrationSamples(Protocol):
-    """Where a pipeline has its samples from."""
-
-    @property
-    def is_named(self) -> bool:
-        """Whether there are any."""
-
-    @property
-    def dataset(self) -> Dataset:
-        """The dataset; RecipeError where there is none."""
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the samples' contents in order."""
-
-    def feeds(self, inputs: Sequence[TensorSpec], dataset: Dataset | None = None) -> SampleStream:
-        """The samples of a dataset (by default this one) for the inputs of a model."""
-
-
 class RecipeSamples:
-    """The samples that a recipe names.
+    """Where a pipeline has its samples from: those that a recipe names.
 
     Args:
         recipe: names the dataset, and how its samples are prepared.

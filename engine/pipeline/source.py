@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from engine.base.errors import EngineError, RecipeError
 from engine.base.plain import JsonObject, JsonValue
+from engine.base.version import version_of
 from engine.frontends.load import find_source
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.pipeline.fingerprints import digest_of
@@ -138,7 +138,7 @@ class RecipeSource:
             "partner": None if model.weights is None else digest_of(model.weights),
             "main": digest_of(model.model),
             "classes": [code.rpartition(":")[2] for code in codes],
-            "converters": [_version(name) for name in _CONVERTERS.get(model.framework, ())],
+            "converters": [version_of(name) or "" for name in _CONVERTERS.get(model.framework, ())],
             "given": self._given(),
         }
 
@@ -146,10 +146,3 @@ class RecipeSource:
 def _array_digest(array: np.ndarray) -> str:
     head = f"{array.dtype.str} {array.shape} ".encode("ascii")
     return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

@@ -7,7 +7,14 @@ here a second time.
 from __future__ import annotations
 
 from engine.recipe.applicability import applicability_findings
-from engine.recipe.keys import cache_key, canonical_json, portable_values, relocatable, stage_values
+from engine.recipe.keys import (
+    cache_key,
+    canonical_json,
+    portable_recipe,
+    portable_values,
+    relocatable,
+    stage_values,
+)
 from engine.recipe.model import VERSION, Recipe, recipe_problems
 from engine.recipe.schema import recipe_schema
 from engine.recipe.text import (
@@ -32,6 +39,7 @@ __all__ = [
     "dump_recipe",
     "load_recipe",
     "parse_recipe",
+    "portable_recipe",
     "portable_values",
     "read_recipe",
     "recipe_problems",

@@ -126,6 +126,12 @@ def portable_values(data: JsonObject) -> dict[str, Value]:
     return values
 
 
+def portable_recipe(data: JsonObject) -> Recipe:
+    """The recipe of a container, without the names of its model and dataset."""
+    values = portable_values(data)
+    return Recipe.from_values({n: v for n, v in values.items() if n not in ("model", "dataset")})
+
+
 def _names(value: Any) -> Any:
     if isinstance(value, list):
         return [_names(v) for v in value]

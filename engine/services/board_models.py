@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from engine.base.content import reading
 from engine.base.errors import DatasetError, UsageError
 from engine.base.events import Reporter
-from engine.base.plain import Values
 from engine.services.state import float_runnable, get_pipeline, recipe_of
 from engine.wire.requests import ModelTarget
 
@@ -124,25 +123,15 @@ def _kind(path: Path) -> str:
     return kind
 
 
-def _recipe_in(path: Path) -> Values:
-    from engine.pipeline.runner import does_not_run, load_packed
-    from engine.recipe import portable_values
-
-    container = load_packed(path)
-    with reading(lambda why: does_not_run(path, why)):
-        values: Values = portable_values(container.recipe)
-    return values
-
-
 def _preprocess_of(path: Path) -> Preprocess:
     """How a container of ours has its pictures prepared."""
     from engine.dataset import Preprocess
-    from engine.pipeline.runner import does_not_run
-    from engine.recipe import Recipe
+    from engine.pipeline.runner import does_not_run, load_packed
+    from engine.recipe import portable_recipe
 
-    values = {name: value for name, value in _recipe_in(path).items() if name != "model"}
+    container = load_packed(path)
     with reading(lambda why: does_not_run(path, why)):
-        return Preprocess.from_recipe(Recipe.from_values(values))
+        return Preprocess.from_recipe(portable_recipe(container.recipe))
 
 
 def _layers_of_container(path: Path) -> LayerMap | None:

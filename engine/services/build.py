@@ -28,7 +28,7 @@ from engine.pipeline.compile_sources import NHWC_FRAMEWORKS
 from engine.pipeline.runner import Runnable, does_not_run, load_packed, unknown_finding
 from engine.pipeline.trusted_code import load_custom_ops
 from engine.quantize import is_quantized_source, lower_for_vendor, require_plain_run
-from engine.recipe import Recipe, portable_values
+from engine.recipe import portable_recipe
 from engine.report import CONTAINER_NOTE
 from engine.services.registry import answers, runs
 from engine.services.state import WORKER_STATE, float_runnable, get_pipeline, recipe_at, recipe_of
@@ -128,9 +128,7 @@ def _runnable(
             if not operators:
                 WORKER_STATE.put(key, kept)
             with reading(lambda why: does_not_run(path, why)):
-                values = portable_values(kept.recipe)
-                values.pop("model", None)
-                return kept, None, Preprocess.from_recipe(Recipe.from_values(values)), ()
+                return kept, None, Preprocess.from_recipe(portable_recipe(kept.recipe)), ()
     recipe = recipe_at(params)
     pipeline = get_pipeline(recipe, reporter, last="quantize", then=("simulate",))
     _ = pipeline.quantized if pipeline.quantized_build else pipeline.optimised

@@ -11,7 +11,6 @@ from engine.base.text import sanitize
 from engine.dataset import Preprocess, make_dataset, read_dataset
 from engine.dataset import check as check_dataset
 from engine.dataset import preview as preview_sample
-from engine.options import Values
 from engine.services.registry import answers
 from engine.services.state import get_pipeline, load_directly, recipe_of
 from engine.wire.dataset import (
@@ -52,16 +51,12 @@ def _dataset(recipe: Recipe, dataset: str | None) -> Dataset:
     )
 
 
-def _recipe(values: Values | None) -> Recipe:
-    return recipe_of(values or {})
-
-
 @answers(DATASET_CHECK)
 def check(params: CheckParams) -> DatasetFacts:
     """Every problem and finding of a dataset; against the model where the recipe names one, else
     only whether every file is there.
     """
-    recipe = _recipe(params.recipe)
+    recipe = recipe_of(params.recipe or {})
     dataset = _dataset(recipe, params.dataset)
     if recipe.source.model is None:
         return _readable(dataset)
@@ -70,16 +65,13 @@ def check(params: CheckParams) -> DatasetFacts:
 
 
 def _readable(dataset: Dataset) -> DatasetFacts:
-    problems: list[FileProblem] = []
-    files = 0
-    for index, entry in enumerate(dataset.entries):
-        files += len(entry)
-        for path in entry:
-            what = _not_a_file(path)
-            if what:
-                line = dataset.lines[index] if dataset.lines else index + 1
-                problems.append(FileProblem(line, str(path), what))
-    return DatasetFacts(len(dataset), files, tuple(problems), (), ())
+    problems = tuple(
+        FileProblem(dataset.lines[index] if dataset.lines else index + 1, str(path), what)
+        for index, entry in enumerate(dataset.entries)
+        for path in entry
+        if (what := _not_a_file(path))
+    )
+    return DatasetFacts(len(dataset), sum(map(len, dataset.entries)), problems, (), ())
 
 
 def _not_a_file(path: Path) -> str:
@@ -95,7 +87,7 @@ def _not_a_file(path: Path) -> str:
 @answers(DATASET_PREVIEW)
 def preview(params: PreviewParams) -> Preview:
     """One sample as the network sees it: thumbnail, statistics, what mean and std promise."""
-    recipe = _recipe(params.recipe)
+    recipe = recipe_of(params.recipe or {})
     return preview_sample(
         _dataset(recipe, params.dataset),
         _inputs(recipe),
@@ -121,17 +113,11 @@ MOST_SAMPLES = 20_000
 
 
 @answers(DATASET_LIST)
-def samples(params: ListParams) -> Samples:
+def list(params: ListParams) -> Samples:  # noqa: A001 - the word of the protocol
     """The samples of a dataset in their order, at most 20,000 of them, read from its list or chosen
     from its folder.
     """
-    chosen = recipe_of(params.recipe or {}).dataset
-    if chosen.dataset is None:
-        raise UsageError(
-            "There is no dataset yet.", remedy="Set dataset to a dataset.txt or a folder."
-        )
-    path = Path(chosen.dataset)
-    dataset = read_dataset(path, count=chosen.dataset_count, seed=chosen.dataset_seed)
+    dataset = _dataset(recipe_of(params.recipe or {}), None)
     entries = (
         (dataset.lines[index] if dataset.lines else 0, tuple(map(str, entry)))
         for index, entry in enumerate(dataset.entries[:MOST_SAMPLES])

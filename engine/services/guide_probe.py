@@ -16,12 +16,11 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import cosine
 from engine.services.state import get_pipeline
-from engine.wire.guide import StepFinding, StepResult, Verdict
+from engine.wire.guide import StepFinding, StepResult
 
 if TYPE_CHECKING:
     from engine.pipeline.board import BoardChoice
     from engine.pipeline.pipeline import Pipeline
-    from engine.pipeline.results import Evaluation
 
 PROBES = 4
 """Calibration samples that the float checks run on; the procedure asks for one at least."""
@@ -101,11 +100,6 @@ class Probe:
         """The pipeline of the recipe with other options, over the same caches."""
         return get_pipeline(self.recipe.with_values(**changes), self.reporter)
 
-    @property
-    def evaluation(self) -> Evaluation:
-        """Simulated against float over the calibration samples, as the recipe is."""
-        return self.pipeline.evaluation
-
 
 Check = Callable[[Probe], StepResult]
 
@@ -124,8 +118,7 @@ def cosines(
 
 def cosine_text(values: Mapping[str, float], what: str = "cosine") -> tuple[StepFinding, ...]:
     """A line for each output."""
-
-    def verdict(value: float) -> Verdict:
-        return cosine_verdict(value)
-
-    return tuple(StepFinding(name, f"{what} {v:.5f}", verdict(v)) for name, v in values.items())
+    return tuple(
+        StepFinding(name, f"{what} {value:.5f}", cosine_verdict(value))
+        for name, value in values.items()
+    )

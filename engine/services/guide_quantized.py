@@ -27,7 +27,7 @@ _SHARE_OF_BAD_SET = 0.5  # of the distance to 1 that one sample alone must take 
 
 def quantized_verdict(probe: Probe) -> Verdict:
     """What the recipe's build loses, by its worst output."""
-    return cosine_verdict(_lowest(probe.evaluation))
+    return cosine_verdict(_lowest(probe.pipeline.evaluation))
 
 
 def _lowest(evaluation: Evaluation) -> float:
@@ -46,7 +46,7 @@ def _told(evaluation: Evaluation) -> tuple[StepFinding, ...]:
 
 
 def _b1(probe: Probe) -> StepResult:
-    evaluation = probe.evaluation
+    evaluation = probe.pipeline.evaluation
     verdict = quantized_verdict(probe)
     lowest = _lowest(evaluation)
     advice = {
@@ -207,7 +207,7 @@ def _trial(
     """Build with other options; they are proposed where the worst output gets nearer to float."""
     words = ", ".join(f"{name} {_shown(value)}" for name, value in changes.items())
     tried = f"{did} Built with {words} and compared it with float (simulated).".strip()
-    before = _lowest(probe.evaluation)
+    before = _lowest(probe.pipeline.evaluation)
     try:
         evaluation = probe.with_options(**changes).evaluation
     except EngineError as error:

@@ -68,7 +68,6 @@ from engine.wire.requests import ModelTarget
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
-    from engine.quantize import QuantizeSettings
 
 
 @answers(TABLE)
@@ -125,23 +124,21 @@ def _quantizing(
     return pipeline
 
 
-def _plain(settings: QuantizeSettings) -> QuantizeSettings:
-    """The settings without any choice of layers and ranges."""
-    return replace(settings, layers={}, ranges={})
-
-
 def _trials(pipeline: Pipeline) -> Evaluator:
     """Trials of a model, kept warm: a toggle needs neither samples nor float results again."""
-    settings = _plain(quantize_settings(pipeline))
+    settings = replace(quantize_settings(pipeline), layers={}, ranges={})
     key = f"trials {pipeline.calibration.key} {settings}"
-    kept: Evaluator | None = WORKER_STATE.get(key)
-    if kept is None:
-        feeds = subsample(pipeline.feeds())
-        graph = pipeline.optimised.graph.graph
-        seen = pipeline.calibration.observations
-        kept = Evaluator(graph, seen, settings, feeds, everything=pipeline.feeds)
-        weight = sum(array.nbytes for feed in feeds for array in feed.values())
-        WORKER_STATE.put(key, kept, weight)
+    kept = WORKER_STATE.get_or_make(
+        key,
+        lambda: Evaluator(
+            pipeline.optimised.graph.graph,
+            pipeline.calibration.observations,
+            settings,
+            subsample(pipeline.feeds()),
+            everything=pipeline.feeds,
+        ),
+        lambda made: sum(array.nbytes for feed in made.feeds for array in feed.values()),
+    )
     kept.reporter = pipeline.reporter
     return kept
 

@@ -7,12 +7,11 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 from engine.base.errors import EngineError
 from engine.base.paths import user_dirs
-from engine.base.version import install_line, requirements
+from engine.base.version import install_line, requirements, version_of
 from engine.wire.doctor import DOCTOR, Check, Checks
 from engine.wire.method import Ask, Nothing
 from engine.wire.vendor import (
@@ -124,7 +123,7 @@ def _libraries() -> Iterator[Check]:
         remedy = "Install rknntui with pip."
         yield Check("libraries", "note", "pip did not install this program", remedy)
     for one in asked:
-        name, version = f"library {one.name}", _version(one.name)
+        name, version = f"library {one.name}", version_of(one.name)
         if version is None:
             yield Check(name, "bad", "missing", _AGAIN)
         elif not one.specifier.contains(version, prereleases=True):
@@ -136,7 +135,7 @@ def _libraries() -> Iterator[Check]:
 def _extra(extra: str, name: str, verb: str) -> Check:
     # a build for another processor or GPU has the same modules
     versions = {
-        one.name: _version(one.name) or _version(one.name.removesuffix("-cpu"))
+        one.name: version_of(one.name) or version_of(one.name.removesuffix("-cpu"))
         for one in requirements(extra)
     }
     missing = [package for package, version in versions.items() if version is None]
@@ -144,13 +143,6 @@ def _extra(extra: str, name: str, verb: str) -> Check:
         return Check(name, "ok", ", ".join(f"{one} {version}" for one, version in versions.items()))
     text = f"not installed: {', '.join(missing)}" if missing else "not installed"
     return Check(name, "note", text, f"To {verb} them: {install_line(extra)}")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _folder(name: str, path: Path) -> Check:

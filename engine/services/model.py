@@ -81,7 +81,7 @@ def warm(params: Nothing) -> WorkerFacts:
 
 
 @answers(SNIFF)
-def sniff_file(params: AtPath) -> FileKind:
+def sniff(params: AtPath) -> FileKind:
     """What a file is, by its content."""
     from engine.frontends.sniff import sniff
 
@@ -90,7 +90,7 @@ def sniff_file(params: AtPath) -> FileKind:
 
 
 @answers(PAIRS)
-def source_pairs(params: AtPath) -> Pairs:
+def pairs(params: AtPath) -> Pairs:
     """The models that a file may be one half of."""
     from engine.frontends.load import find_pairs
 
@@ -99,7 +99,7 @@ def source_pairs(params: AtPath) -> Pairs:
 
 
 @answers(OPEN)
-def open_model(params: ModelTarget) -> ModelView:
+def open(params: ModelTarget) -> ModelView:  # noqa: A001 - the word of the protocol
     """The model view of a source model, a container of ours, a vendor's file, or the model that a
     recipe names.
     """

@@ -206,7 +206,7 @@ def _state(path: Path, names: tuple[str, ...]) -> CodeFile:
 
 
 @answers(CODE_CONFIRM)
-def confirm_file(params: CodeDigest) -> CodeDigest:
+def confirm(params: CodeDigest) -> CodeDigest:
     """Let a file run from now on, by its path and the SHA-256 that the user was shown."""
     path, digest = Path(params.path), params.sha256
     if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):

@@ -8,7 +8,7 @@ worker loads what a request needs.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
@@ -20,54 +20,39 @@ from engine.wire.codec import encode, read_request
 from engine.wire.method import Method, Query, Task
 
 _QUERIES = {
-    "ping": "engine.services.model:ping",
-    "warm": "engine.services.model:warm",
-    "sniff": "engine.services.model:sniff_file",
-    "pairs": "engine.services.model:source_pairs",
-    "open": "engine.services.model:open_model",
-    "graph": "engine.services.model:graph",
-    "node": "engine.services.model:node",
-    "tensor": "engine.services.model:tensor",
-    "layer": "engine.services.model:layer",
-    "joins": "engine.services.hybrid:joins",
-    "ranges": "engine.services.build:ranges",
-    "validate": "engine.services.recipes:validate",
-    "code.files": "engine.services.recipes:files",
-    "code.confirm": "engine.services.recipes:confirm_file",
-    "recipe.load": "engine.services.recipes:load",
-    "recipe.save": "engine.services.recipes:save",
-    "dataset.list": "engine.services.datasets:samples",
-    "dataset.check": "engine.services.datasets:check",
-    "dataset.preview": "engine.services.datasets:preview",
-    "dataset.make": "engine.services.datasets:make",
-    "cost.ways": "engine.services.cost:ways",
+    "model": ("ping", "warm", "sniff", "pairs", "open", "graph", "node", "tensor", "layer"),
+    "hybrid": ("joins",),
+    "build": ("ranges",),
+    "recipes": ("validate", "code.files", "code.confirm", "recipe.load", "recipe.save"),
+    "datasets": ("dataset.list", "dataset.check", "dataset.preview", "dataset.make"),
+    "cost": ("cost.ways",),
 }
-_TASKS = {
-    "load": "engine.services.build:load",
-    "accuracy": "engine.services.build:accuracy",
-    "simulate": "engine.services.build:simulate",
-    "export": "engine.services.build:export",
-    "evaluate": "engine.services.scoring:evaluate",
-}
-
+_TASKS = {"build": ("load", "accuracy", "simulate", "export"), "scoring": ("evaluate",)}
+"""Module of handlers -> the methods that it answers, where the module of the wire is another."""
 
 _SHARED = dict.fromkeys(("devices", "monitor", "compare"), "board")
 """Module of the wire -> the module of handlers that it shares with another."""
 
 
+def _home(module: str, method: str) -> str:
+    return f"engine.services.{module}:{method.rpartition('.')[2]}"
+
+
 class _Homes(Mapping[str, str]):
     """Method of one kind -> ``module:function``."""
 
-    def __init__(self, kind: type[Method[object, object]], rows: Mapping[str, str]) -> None:
+    def __init__(
+        self, kind: type[Method[object, object]], rows: Mapping[str, Sequence[str]]
+    ) -> None:
         self._kind = kind
-        self._rows = rows
+        self._rows = {name: _home(module, name) for module, names in rows.items() for name in names}
 
     def __getitem__(self, name: str) -> str:
         if name in self._rows:
             return self._rows[name]
         room = name.partition(".")[0]
         if name not in _ROWS and room.isidentifier() and name in self._declared(room):
-            return f"engine.services.{_SHARED.get(room, room)}:{name.rpartition('.')[2]}"
+            return _home(_SHARED.get(room, room), name)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -85,7 +70,7 @@ class _Homes(Mapping[str, str]):
         return [value.name for value in values if type(value) is self._kind]
 
 
-_ROWS = {**_QUERIES, **_TASKS}
+_ROWS = {name for rows in (_QUERIES, _TASKS) for names in rows.values() for name in names}
 QUERIES: Mapping[str, str] = _Homes(Query, _QUERIES)
 """Answered at once."""
 TASKS: Mapping[str, str] = _Homes(Task, _TASKS)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from engine.accuracy.labelled import read_labelled
 from engine.accuracy.score import TopK, evaluate_labelled, metric_of
@@ -29,6 +26,7 @@ from engine.wire.accuracy import (
 )
 
 if TYPE_CHECKING:
+    from engine.accuracy.labelled import LabelledDataset
     from engine.accuracy.score import Evaluated as Figures
     from engine.accuracy.score import Metric
     from engine.graph.execute import Session
@@ -45,47 +43,28 @@ def evaluate(params: EvaluateParams, reporter: Reporter) -> Evaluated:
         DatasetError: the samples do not fit.
         RecipeError: the scoring function may not run, or does not.
     """
-    return evaluate_build(
-        get_pipeline(recipe_of(params.recipe), reporter, last="quantize", then=("score",)),
-        Path(params.labels),
-        top=params.top,
-        output=params.output,
-        offset=params.label_offset,
-        code=params.score,
-        rounding=params.rounding,
-        allowed=trusted_code(),
-    )
-
-
-def evaluate_build(
-    pipeline: Pipeline,
-    labels: Path,
-    *,
-    top: int = 5,
-    output: str | None = None,
-    offset: int = 0,
-    code: str | None = None,
-    rounding: bool = False,
-    allowed: Collection[Path] = (),
-) -> Evaluated:
-    """Evaluate a quantized build; arguments and result as of :func:`evaluate`."""
+    pipeline = get_pipeline(recipe_of(params.recipe), reporter, last="quantize", then=("score",))
     if not pipeline.quantized_build:
         raise UsageError(
             "A build without quantization has nothing to compare.",
             remedy="Build with quantization.",
         )
-    labelled = read_labelled(labels)
+    labelled = read_labelled(Path(params.labels))
     if labelled.dataset is not None:  # else the whole build would come before
         require_files(labelled.dataset, pipeline.reporter)
 
     def metric() -> Metric:
+        code = params.score
         if code is None:
-            return TopK(_output(pipeline.loaded.graph.graph.outputs, output), (top,), offset)
-        return metric_of(named_object(code, allowed, "score", callable, "function"), code)
+            output = _output(pipeline.loaded.graph.graph.outputs, params.output)
+            return TopK(output, (params.top,), params.label_offset)
+        return metric_of(named_object(code, trusted_code(), "score", callable, "function"), code)
 
     begun = time.perf_counter()
-    result = run_metric(pipeline, labelled, metric())
-    other = run_metric(pipeline, labelled, metric(), rounding=True) if rounding else None
+    result = _run_metric(pipeline, labelled, metric())
+    other = None
+    if params.rounding:
+        other = _run_metric(pipeline, labelled, metric(), rounding=True)
     seconds = round(time.perf_counter() - begun, 4)
     return Evaluated(
         samples=result.samples,
@@ -107,8 +86,8 @@ def _rounded(score: Score) -> RoundedScore:
     )
 
 
-def run_metric(
-    pipeline: Pipeline, labelled: Any, metric: Metric, *, rounding: bool = False
+def _run_metric(
+    pipeline: Pipeline, labelled: LabelledDataset, metric: Metric, *, rounding: bool = False
 ) -> Figures:
     """Run a metric over the float graph and the quantized one of a pipeline; with ``rounding``
     over the quantized one in both arithmetics, integer and reference.
@@ -122,8 +101,8 @@ def run_metric(
     title = "Score the other arithmetic" if rounding else "Score labelled samples"
     with pipeline.step("score", title):
         return evaluate_labelled(
-            _outputs(first),
-            _outputs(second),
+            first.run,
+            second.run,
             labelled,
             graph.inputs,
             Preprocess.from_recipe(pipeline.recipe, pipeline.generation),
@@ -150,11 +129,3 @@ def _output(specs: tuple[TensorSpec, ...], output: str | None) -> str:
             else "Give a scoring function.",
         )
     return names[0]
-
-
-def _outputs(simulator: Any) -> Any:
-    def predict(feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        outputs: Mapping[str, np.ndarray] = simulator.run(feeds)
-        return outputs
-
-    return predict

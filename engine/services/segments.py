@@ -112,8 +112,6 @@ def _times(container: Container, params: SegmentsParams) -> LayerTimes | None:
 def _proposed(
     container: Container, times: LayerTimes, limit: float
 ) -> tuple[tuple[int, ...], tuple[Finding, ...]]:
-    from engine.export.segments.containers import container_layers, layers_told
-
     if not 0 < limit < float("inf"):
         raise UsageError(
             f"A segment of at most {limit:g} ms is none.", remedy="Give a time such as 5ms."

@@ -66,7 +66,7 @@ def source_inspection(path: Path) -> SourceInspection:
         key = f"look {file_fingerprint(path)}"
     except OSError:
         return inspect_file(path)  # which tells what is wrong
-    return WORKER_STATE.get_or_make(key, lambda: inspect_file(path), path.stat().st_size)
+    return WORKER_STATE.get_or_make(key, lambda: inspect_file(path), lambda _: path.stat().st_size)
 
 
 def summary_of(source: SourceModel) -> SourceSummary:
@@ -86,11 +86,9 @@ def summary_of(source: SourceModel) -> SourceSummary:
     except OSError:
         return inspect_source(source)  # which tells what is wrong
     key = f"summary {stamps} {source.options}"
-    summary: SourceSummary | None = WORKER_STATE.get(key)
-    if summary is None:
-        summary = inspect_source(source)
-        WORKER_STATE.put(key, summary, 500 * len(summary.layers))
-    return summary
+    return WORKER_STATE.get_or_make(
+        key, lambda: inspect_source(source), lambda summary: 500 * len(summary.layers)
+    )
 
 
 def source_view(pipeline: Pipeline) -> ModelView:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.accuracy.evaluate import evaluate
-from engine.base.errors import EngineError, InternalError, UsageError, WorkerError
+from engine.base.errors import EngineError, UsageError, WorkerError, internal_error
 from engine.base.events import (
     NullReporter,
     Progress,
@@ -212,11 +212,8 @@ def run_combination(text: str) -> str:
     except EngineError as error:
         row = _row(task.values, error)
     except Exception as error:  # noqa: BLE001 - nobody else would tell the user
-        mistake = resource_error(error) or InternalError(
-            f"Internal error; please report it: {type(error).__name__}: "
-            f"{sanitize(str(error), 200)}",
-            cause="A bug in this program.",
-            remedy="Build this combination alone; its log has the details.",
+        mistake = resource_error(error) or internal_error(
+            error, "Build this combination alone; its log has the details."
         )
         row = _row(task.values, mistake)
     else:

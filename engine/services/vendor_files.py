@@ -72,11 +72,11 @@ def _inspected(path: Path) -> VendorModel | OpPackage:
     """What a file holds, kept until it changes."""
     package = sniff(path).kind == "rknnop"
     key = f"vendor {file_fingerprint(path)}"
-    seen: VendorModel | OpPackage | None = WORKER_STATE.get(key)
-    if seen is None:
-        seen = inspect_op_package(path) if package else _with_users_names(inspect_vendor(path))
-        WORKER_STATE.put(key, seen, path.stat().st_size)
-    return seen
+
+    def inspect() -> VendorModel | OpPackage:
+        return inspect_op_package(path) if package else _with_users_names(inspect_vendor(path))
+
+    return WORKER_STATE.get_or_make(key, inspect, lambda _: path.stat().st_size)
 
 
 def _with_users_names(model: VendorModel) -> VendorModel:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from engine.base.process import SCRIPT
+from engine.base.version import version_of
 
 __all__ = ["OF_LITE", "OF_TOOLKIT", "refuse_beside_vendor"]
 
@@ -28,9 +28,7 @@ def refuse_beside_vendor(package: str, distributions: Sequence[str]) -> None:
     if os.environ.get(SCRIPT):
         return
     for name in distributions:
-        try:
-            installed = version(name)
-        except PackageNotFoundError:
+        if (installed := version_of(name)) is None:
             continue
         raise ImportError(
             f"{package} is the package of rknntui-rknn-api, and the vendor's {name} {installed} is "

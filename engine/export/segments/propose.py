@@ -14,7 +14,7 @@ from engine.container import Container
 from engine.cost.chips import chips_named
 from engine.cost.estimate import CostSettings, estimate_chip
 from engine.graph.layers import LayerMap
-from engine.recipe import Recipe, portable_values
+from engine.recipe import portable_recipe
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,7 @@ def _follows(own: Sequence[int]) -> bool:
 
 
 def _settings(container: Container, layers: LayerMap) -> CostSettings:
-    values = portable_values(container.recipe)
-    recipe = Recipe.from_values({k: v for k, v in values.items() if k not in ("model", "dataset")})
-    options = recipe.quantization
+    options = portable_recipe(container.recipe).quantization
     dtypes: dict[str, str] = {}
     for named, dtype in (options.quantized_layers or {}).items() if container.quantized else ():
         layer = layers.find(named)

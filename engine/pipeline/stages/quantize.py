@@ -10,35 +10,28 @@ from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
-from engine.pipeline.layers import find_all_range_mismatches, quantize_settings, quantized_of
+from engine.pipeline.layers import (
+    find_all_range_mismatches,
+    quantize_as,
+    quantize_settings,
+    quantized_of,
+)
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import Calibration, Evaluation, GraphData, QuantizedGraph
 
 if TYPE_CHECKING:
     from engine.dataset import Dataset
-    from engine.quantize import Observations, Quantized, QuantizeSettings
+    from engine.quantize import Observations, Quantized
 
 
 def _quantize(pipeline: Pipeline, key: str) -> QuantizedGraph:
-    from engine.quantize import quantize
-
-    optimised = pipeline.optimised.graph.graph
-
-    def run(settings: QuantizeSettings) -> Quantized:
-        return quantize(
-            optimised,
-            pipeline.calibration.observations,
-            settings,
-            feeds=pipeline.feeds,
-            reporter=pipeline.reporter,
-        )
-
     settings = quantize_settings(pipeline)
-    done = run(settings)
+    done = quantize_as(pipeline, settings)
     lifted = _auto_hybrid(pipeline, done)
     if lifted:
-        done = run(replace(settings, layers={**lifted, **settings.layers}))
-    own = done.reference is not optimised
+        settings = replace(settings, layers={**lifted, **settings.layers})
+        done = quantize_as(pipeline, settings)
+    own = done.reference is not pipeline.optimised.graph.graph
     return QuantizedGraph(
         key,
         GraphData(done.graph),
