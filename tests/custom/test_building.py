@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,9 +10,8 @@ import onnx
 import pytest
 from onnx import helper
 
-import engine.api
 from engine.accuracy.analyse import analyse
-from engine.api import RKNN, custom_op
+from engine.api import RKNN
 from engine.base.errors import SimulationError
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute import Session
@@ -162,46 +158,6 @@ def test_rknn_builds_analyses_exports_and_loads_again(
     assert np.array_equal(other.inference(inputs=[x], data_format=["nchw"])[0], outputs[0])
     assert b"cstSoftmax" in Path("net.rknn").read_bytes()
     assert b"x_max" not in Path("net.rknn").read_bytes()
-
-
-MANUAL = """
-import numpy as np
-from rknn.api import RKNN
-from rknn.api.custom_op import get_node_attr
-
-class cstSoftmax:
-    op_type = 'cstSoftmax'
-    def shape_infer(self, node, in_shapes, in_dtypes):
-        out_shapes = in_shapes.copy()
-        out_dtypes = in_dtypes.copy()
-        return out_shapes, out_dtypes
-    def compute(self, node, inputs):
-        x = inputs[0]
-        axis = get_node_attr(node, 'axis')
-        x_max = np.max(x, axis=axis, keepdims=True)
-        tmp = np.exp(x - x_max)
-        s = np.sum(tmp, axis=axis, keepdims=True)
-        outputs = [tmp / s]
-        return outputs
-
-rknn = RKNN()
-rknn.config(target_platform='rk3566')
-ret = rknn.reg_custom_op(cstSoftmax)
-loaded = rknn.load_onnx(model='net.onnx')
-built = rknn.build(do_quantization=True, dataset='./dataset.txt')
-"""
-"""The manual's example [RKNN-T2 2.3.0, 2.16] as it is printed, in a script of the vendor's."""
-
-
-def test_the_manual_s_example_runs_as_it_is_printed(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(saved.parent)
-    for name, module in (("", None), (".api", engine.api), (".api.custom_op", custom_op)):
-        monkeypatch.setitem(sys.modules, f"rknn{name}", module or ModuleType("rknn"))
-    Path("test.py").write_text(MANUAL)
-    found = runpy.run_path("test.py")
-    assert (found["ret"], found["loaded"], found["built"]) == (0, 0, 0)
 
 
 def test_a_changed_class_never_meets_results_of_the_old_one(

@@ -70,22 +70,6 @@ class Hanging(cstSoftmax):
 number = 3
 """
 
-DUAL = """
-from engine.api.custom_op import get_node_attr
-
-
-class Dual:
-    op_type = "cstDualResidual"
-
-    def shape_infer(self, node, in_shapes, in_dtypes):
-        return in_shapes, in_dtypes
-
-    def compute(self, node, inputs):
-        x, y = inputs
-        alpha = get_node_attr(node, "alpha")
-        return [alpha * x - y, alpha * y - x]
-"""
-
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -362,34 +346,6 @@ async def test_opening_a_recipe_or_container_from_elsewhere_runs_nothing(
         allow_code=allow,
     )
     assert found["quantized"] is True
-
-
-@in_module
-async def test_dual_residual_by_a_recipe_file(worker: Worker, zoo: Path, tmp_path: Path) -> None:
-    models = zoo / "onnx"
-    files = [str(models / f"dual_residual_input_{i}.npy") for i in (0, 1)]
-    (tmp_path / "dataset.txt").write_text(" ".join(files) + "\n")
-    (tmp_path / "dual.py").write_text(DUAL)
-    path = tmp_path / "dual.yaml"
-    path.write_text(
-        f"version: 1\nsource:\n  model: {models / 'dual_residual.onnx'}\n"
-        "  custom_ops: [dual.py:Dual]\nquantization:\n  do_quantization: no\n"
-        "dataset:\n  dataset: dataset.txt\n"
-    )
-    asked = (await worker.call("recipe.load", {"path": str(path)}))["recipe"]
-    allow = {"allow_code": [str(tmp_path / "dual.py")]}
-    save = tmp_path / "out"
-    await finished(worker, "simulate", recipe=asked, inputs=files, save=str(save), **allow)
-    for index, file in enumerate(sorted(save.iterdir())):
-        golden = np.load(models / f"dual_residual_output_{index}.npy")
-        assert np.abs(np.load(file) - golden).max() < 1e-6
-    quantized = {**asked, "do_quantization": True}
-    report, _ = await finished(worker, "accuracy", recipe=quantized, inputs=files, **allow)
-    worst = [
-        row["cumulative"]["cosine"] for row in report["layers"] if row["op"] == "cstDualResidual"
-    ]
-    assert len(worst) == 2
-    assert min(worst) > 0.999
 
 
 @in_module

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
-import stat
 from contextlib import closing
 from pathlib import Path
 
@@ -14,69 +12,14 @@ from engine.base.errors import DeviceError
 from engine.devices.agent.built import PREBUILT, TARGETS, VARIABLE, agent_folder, build_agent
 from engine.devices.board.program import board_processors, find_agent
 from engine.devices.board.runtime import BoardRuntime
-from engine.devices.doctor.diagnose import diagnose
 from engine.devices.probe.reading import HEAD, Elf, program_interpreter, read_elf
 from engine.devices.transports.adb.transport import AdbTransport
-from engine.wire.doctor import Check
 from rknntui_emulator.runtime.build import compiler
-from tests.devices.conftest import Boards, Libraries, add_c_library
-from tests.devices.known_model import answers, check_results
+from tests.devices.conftest import Boards, add_c_library
 from tests.devices.probe.boards import Board
 from tests.devices.verbs import run
-from tests.safety import ends
 
 ARM64, ARM = TARGETS["aarch64"], TARGETS["armv7l"]
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An agent for this machine."""
-    if compiler() is None:
-        pytest.skip("there is no C compiler")
-    if platform.machine() not in TARGETS:
-        pytest.skip(f"no agent is built for {platform.machine()}")
-    path = tmp_path_factory.mktemp("built") / "agent"
-    build_agent(platform.machine(), str(compiler()), path)
-    return path
-
-
-@pytest.fixture
-def stored(built: Path) -> Path:
-    """It lies where it is found."""
-    agent_folder().mkdir(parents=True)
-    path = agent_folder() / f"agent-{platform.machine()}"
-    shutil.copy(built, path)
-    return path
-
-
-@pytest.mark.long
-@pytest.mark.adb
-@pytest.mark.cc
-def test_the_users_agent_is_sent(
-    board: Boards,
-    libraries: Libraries,
-    model: Path,
-    stored: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made = board()
-    made.knows(libraries(), answers(), model)
-    with closing(AdbTransport.open(made.address)) as transport:
-
-        def check() -> Check:
-            return next(check for check in diagnose(transport) if check.name == "agent")
-
-        assert (check().state, str(stored) in check().found) == ("ok", True)
-        with ends(), BoardRuntime(transport) as runtime:
-            runtime.open(model)
-            check_results(runtime)
-        (agent,) = (made.root / "userdata/rknntui").glob("agent-*.bin")
-        assert agent.read_bytes() == stored.read_bytes()
-        assert stat.S_IMODE(agent.stat().st_mode) & 0o100
-        stored.unlink()
-        assert (check().state, str(PREBUILT) in check().found) == ("ok", True)
-        monkeypatch.setattr("engine.devices.agent.built.PREBUILT", Path("/nothing"))
-        assert (check().state, "devices agent build --target" in check().remedy) == ("bad", True)
 
 
 # -- which one is taken

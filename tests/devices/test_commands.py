@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import tempfile
@@ -19,7 +18,6 @@ from engine.devices.transports.adb.transport import AdbTransport
 from rknntui_emulator.runtime.build import compiler
 from tests.devices.adb.stand_in import StandIn, okay
 from tests.devices.adb_server import AdbServer
-from tests.devices.conftest import Boards
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated
 from tests.devices.verbs import emulating, run
 from tests.safety import PATIENCE
@@ -38,45 +36,6 @@ def test_adb_finds_the_board_until_ctrl_c(adb_server: AdbServer) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
         assert not Path(facts["root"]).exists()
-
-
-@pytest.mark.long
-@pytest.mark.adb
-def test_a_board_is_listed_and_examined(board: Boards) -> None:
-    made = board("rk3566", model="a[b]\x1b[31mc")
-    found = json.loads(run("devices", "list", "--json", "--ssh", "ssh:127.0.0.1:1").stdout)
-    by_id = {device["id"]: device for device in found["devices"]}
-    assert by_id[f"adb:{made.address}"]["state"] == "ready"
-    assert by_id["ssh:127.0.0.1:1"]["state"] == "offline"
-    table = run("devices", "list")
-    assert f"adb:{made.address}" in table.stdout
-    assert "\x1b" not in table.stdout
-
-    done = run("doctor", "--device", f"adb:{made.address}")
-    assert done.returncode == 0, done.stdout
-    assert "ok   chip: rk3566" in done.stdout
-    assert "(emulated)" in done.stdout
-    made.image.remove_runtime()
-    done = run("doctor", "--device", made.address, "--json")
-    assert done.returncode == 1
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
-    assert checks["runtime"]["state"] == "bad"
-    assert checks["runtime"]["remedy"]
-
-
-@pytest.mark.long
-@pytest.mark.adb
-def test_boards_that_cannot_be_examined_are_told_with_what_to_do(board: Boards) -> None:
-    made = board("rk3588")
-    made.unplug()
-    for name, word in ((made.address, "transport"), ("nobody", "transport")):
-        done = run("doctor", "--device", name)
-        assert done.returncode == 1
-        assert f"bad  {word}" in done.stdout
-        assert "fix:" in done.stdout
-    done = run("doctor", "--device", "adb:; reboot")
-    assert done.returncode == 2
-    assert "is not the address of a board" in done.stderr
 
 
 @pytest.mark.adb

@@ -67,6 +67,7 @@ def test_a_board_that_cannot_take_a_file_says_why(
         with pytest.raises(DeviceStorageError) as caught:
             transport.push(model, f"{FOLDER}/m.rknn")
         assert cause in caught.value.cause
+        assert "3.91 MiB" in caught.value.what
         assert is_told(caught.value)
         assert "\x1b" not in str(caught.value)
         assert left(made) == []

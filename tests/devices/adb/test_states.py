@@ -13,14 +13,13 @@ from engine.base.errors import (
     DeviceAccessError,
     DeviceError,
     DeviceLostError,
-    DeviceStorageError,
     DeviceTimeoutError,
     UsageError,
 )
 from engine.devices.transport import Transport
 from engine.devices.transports.adb.link import Deadline
 from engine.devices.transports.adb.server import AdbServer
-from engine.devices.transports.adb.states import UDEV_RULE, attached, storage_error
+from engine.devices.transports.adb.states import UDEV_RULE, attached
 from engine.devices.transports.adb.transport import AdbTransport
 from tests.devices.adb.stand_in import StandIn, fail, okay
 
@@ -159,24 +158,6 @@ def test_the_server_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, port in (("5197", 5197), ("", 5037), ("x", 5037), ("99999", 5037)):
         monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", text)
         assert AdbServer.of_environment() == AdbServer("127.0.0.1", port)
-
-
-@pytest.mark.parametrize(
-    ("text", "cause"),
-    [
-        ("write failed: No space left on device", "disk is full"),
-        ("couldn't create file: Read-only file system", "read-only"),
-        ("couldn't create file: Permission denied", "may not do that"),
-        ("something new", "refused it"),
-    ],
-)
-def test_what_a_board_says_of_its_files_has_a_cause(text: str, cause: str) -> None:
-    error = storage_error("b", "write", "/data/x", text + "\x1b[31m", 5 << 20)
-    assert type(error) is DeviceStorageError
-    assert cause in error.cause
-    assert error.remedy
-    assert "5.00 MiB" in error.what
-    assert "\x1b" not in error.what
 
 
 LISTENER = """

@@ -4,7 +4,6 @@ on USB. From the list to a program that runs, against a stand-in of the server.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -14,7 +13,6 @@ from engine.devices.connected import choose
 from engine.devices.transports import reach
 from engine.devices.transports.adb.states import UDEV_RULE
 from tests.devices.adb.stand_in import StandIn, fail, okay
-from tests.devices.verbs import run
 from tests.safety import ends
 
 TWINS = (
@@ -82,13 +80,3 @@ def test_no_permission_on_usb_has_its_rule(server: StandIn) -> None:
     with pytest.raises(DeviceError) as refused:
         reach(choose("adb:c3d9b867"))
     assert UDEV_RULE in str(refused.value)
-
-
-@pytest.mark.long
-def test_the_commands_tell_them_too(server: StandIn) -> None:
-    server.answers["host:devices-l"] = okay(TWINS + FORBIDDEN)
-    found = json.loads(run("devices", "list", "--json").stdout)["devices"]
-    listed = {device["id"]: device for device in found}
-    assert listed["adb:usb:1-1.2"]["model"] == "left"
-    assert listed["adb:usb:1-1.3"]["model"] == "right"
-    assert UDEV_RULE in listed["adb:c3d9b867"]["remedy"]

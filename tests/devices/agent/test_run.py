@@ -14,7 +14,6 @@ from tests.devices.agent.conftest import (
     FLOATS,
     HALVES,
     IMAGE,
-    ROWS,
     SCALE,
     SCORES,
     ZERO,
@@ -119,20 +118,6 @@ def test_the_cores_are_chosen_where_there_is_a_choice(agents: Agents) -> None:
     assert one_core.run()["run_us"] == [1500]
 
 
-def test_the_performance_text(agents: Agents) -> None:
-    agent = agents()
-    assert agent.open(perf=True)["api_version"].startswith("2.3.2")
-    text = agent.run(loops=3)["perf"]
-    signs = ["Network Layer Information Table", "Cycles(DDR/NPU/Total)", "Per Frame Time(us)"]
-    assert all(sign in text for sign in [*signs, "130", *(row.name for row in ROWS)])
-    assert "\0" not in text
-    (header,) = [line for line in text.split("\n") if "Time(us)" in line and "ID" in line]
-    place = header.index("OpType")
-    (row,) = [line for line in text.split("\n") if "Conv:conv1" in line]
-    assert row[place:].startswith("ConvRelu ")
-    assert row[header.index("FullName") :].strip() == "Conv:conv1"
-
-
 def test_generation_1(agents: Agents) -> None:
     agent = agents("librknn_runtime.so")
     opened = agent.open(perf=True)
@@ -217,10 +202,6 @@ def test_read_beside_a_run(agents: Agents) -> None:
         agent.child.peer.cancel(run)
         assert agent.child.peer.wait(run)["error"]["kind"] == "cancelled"
     assert agent.run()["run_us"] == [50000]
-
-
-def test_the_image_is_what_the_answers_are_for() -> None:
-    assert len(IMAGE) * 4 == len(FLOATS)
 
 
 def test_the_smallest_library_runs_without_copies(agents: Agents) -> None:

@@ -19,19 +19,6 @@ HOSTILE = "a 'b\" $(touch x) `id`; ü.bin"
 """A file name that no shell may see."""
 
 
-def test_the_list_names_the_board_and_that_it_is_emulated(
-    adb_server: AdbServer, board: Boards
-) -> None:
-    made = board("rk3588")
-    line = adb_server.adb("devices", "-l").stdout.decode().splitlines()[1]
-    assert line.split()[:4] == [
-        made.address,
-        "device",
-        "product:rk3588",
-        "model:rk3588_emulated",
-    ]
-
-
 def test_a_program_has_its_streams_and_its_exit_code(adb_server: AdbServer, board: Boards) -> None:
     made = board("rk3588")
     done = adb_server.adb("-s", made.address, "shell", "cat; echo bad >&2; exit 7", into=b"in\n")

@@ -275,35 +275,6 @@ def test_the_load_is_the_share_of_the_last_second() -> None:
 # -- over adb
 
 
-@pytest.mark.adb
-@pytest.mark.cc
-@pytest.mark.long
-@pytest.mark.parametrize("quantized", [True, False])
-def test_a_board_answers_by_itself(
-    board: Boards, equip: Equip, containers: Callable[..., Path], quantized: bool
-) -> None:
-    """Those of every kind: end_to_end/test_cli.py."""
-    made = equip(board("rk3588"))
-    container = containers(quantized=quantized)
-    (image,) = digits(1)
-    for _ in range(2):
-        with opened(made) as runtime:
-            runtime.open(container)
-            for array in (image, image.astype(np.float32)):
-                equal(runtime, container, array)
-    results = [event for event in made.events if event.startswith("simulated: result")]
-    assert len(results) == 2, "the second run finds what the first has made"
-    made.bend(LAYER)
-    with opened(made) as runtime:
-        runtime.open(container)
-        (bent,) = runtime.run([BoardInput(image)]).outputs
-        assert not np.array_equal(bent.array, simulated(container, image)["logits"])
-        made.bend(None)
-        equal(runtime, container, image)
-    with pytest.raises(UsageError, match="no name of a layer"):
-        made.bend("a\nb")
-
-
 @contextmanager
 def opened(made: FaultyBoard) -> Iterator[BoardRuntime]:
     """Such a board over adb."""

@@ -132,18 +132,6 @@ def test_times_follow_from_multiplications_and_bytes(demo: Path) -> None:
         assert cycles == tuple(math.ceil(time * 1000) for time in (*times, max(times)))
 
 
-@pytest.mark.parametrize("strength", [1, 5])
-def test_a_layer_is_bent_by_so_many_steps(demo: Path, strength: int) -> None:
-    model, (image,) = read_model(demo, BOARDS["rk3588"]), digits(1)
-    layers = read_container(demo).layers
-    assert layers is not None
-    (exact,) = (np.frombuffer(data, np.int8) for data in model.run([given(image)]))
-    (bent,) = model.run([given(image)], f"{layers.layers[-1].id}:{strength}")
-    steps = np.where(np.arange(exact.size) % 2, -strength, strength)
-    expected = np.clip(exact.astype(int) + steps, -128, 127)
-    np.testing.assert_array_equal(np.frombuffer(bent, np.int8), expected)
-
-
 def test_names_of_layers_that_are_bent(demo: Path) -> None:
     layers = read_container(demo).layers
     assert layers is not None

@@ -4,9 +4,9 @@ fault: where it is tried beside this file
     cable pulled while pushing, running: test_transports.py
     reboot: adb/test_faults.py; adb server restarted: adb/test_faults.py
     disk full, read-only: adb/test_faults.py, test_transports.py, test_layout.py
-    no agent for it: test_agents.py
-    no runtime library, an old one: test_layout.py, probe/test_compatibility.py
-    wrong chip, other generation: board/test_runtime.py
+    no agent for it: test_agents.py, board/test_faults.py
+    no runtime library, one too old: test_layout.py, agent/test_errors.py, probe/test_doctor.py
+    wrong chip, other generation: board/test_runtime.py, test_board.py, test_layout.py
     a hang: board/test_faults.py, agent/test_errors.py
     two clients at once: test_layout.py (those of other machines, and dead ones)
     a transfer that is cancelled: test_transports.py
@@ -41,10 +41,8 @@ from engine.devices.doctor.diagnose import diagnose
 from engine.devices.probe.identify import identify
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.adb_server import AdbServer
-from tests.devices.agent.test_errors import TOO_OLD
 from tests.devices.conftest import Libraries
 from tests.devices.faults.conftest import Way
-from tests.devices.faulty_board import Software
 from tests.devices.known_model import IMAGE, OLD_IMAGE, answers, first_answers
 from tests.devices.ssh.server import SlowLink
 from tests.devices.waiting import until
@@ -132,21 +130,14 @@ def test_a_cable_pulled_while_a_model_is_pushed(way: Way, tmp_path: Path) -> Non
     way.check()
 
 
-def test_a_cable_pulled_while_it_runs(way: Way) -> None:
-    runtime = cut_while_it_runs(way, way.cut)
-    runtime.close()
+@pytest.mark.parametrize("how", ["cut", "reboot"])
+def test_a_board_that_goes_while_it_runs(way: Way, how: str) -> None:
+    cut_while_it_runs(way, getattr(way, how))
     way.wait()
     way.check()
 
 
-def test_a_board_restarts_while_it_runs(way: Way) -> None:
-    runtime = cut_while_it_runs(way, way.reboot)
-    runtime.close()
-    way.wait()
-    way.check()
-
-
-def cut_while_it_runs(way: Way, cut: Callable[[], object]) -> BoardRuntime:
+def cut_while_it_runs(way: Way, cut: Callable[[], object]) -> None:
     """Have a run cut off."""
     runs = False
 
@@ -168,7 +159,7 @@ def cut_while_it_runs(way: Way, cut: Callable[[], object]) -> BoardRuntime:
     runs = False
     assert told(caught.value)
     way.settings("")
-    return runtime
+    runtime.close()
 
 
 def test_a_full_disk(way: Way, tmp_path: Path) -> None:
@@ -203,42 +194,6 @@ def test_a_read_only_file_system(way: Way) -> None:
     way.check()
 
 
-@pytest.mark.usefixtures("no_agent")
-def test_a_board_without_an_agent(ways: Ways) -> None:
-    way = ways()
-    with pytest.raises(DeviceError, match="There is no agent") as caught:
-        BoardRuntime(way.open())
-    assert told(caught.value)
-    assert "devices agent build" in caught.value.remedy
-    assert way.names() == []
-
-
-def test_a_board_without_a_runtime_library(ways: Ways) -> None:
-    way = ways(software=Software(runtime=False))
-    with (
-        BoardRuntime(way.open()) as runtime,
-        pytest.raises(RuntimeLibraryError, match="no runtime library") as caught,
-    ):
-        runtime.open(way.model)
-    assert told(caught.value)
-    assert [name for name in way.names() if name.startswith("model")] == []
-
-
-@pytest.mark.parametrize("kind", ["adb", "ssh"])
-def test_an_old_runtime_library(ways: Ways, libraries: Libraries) -> None:
-    way = ways()
-    way.library(libraries(2, "1.5.2"))
-    way.settings(f"FAIL=init:-1\nSAY={TOO_OLD}")
-    with (
-        BoardRuntime(way.open()) as runtime,
-        pytest.raises(RuntimeLibraryError, match="rknn_init") as caught,
-    ):
-        runtime.open(way.model)
-    assert told(caught.value)
-    assert "Invalid RKNN model version" in caught.value.cause
-    assert "Update the runtime library" in caught.value.remedy
-
-
 def test_a_damaged_runtime_library(way: Way, tmp_path: Path) -> None:
     library = way.made.root / way.made.image.library.lstrip("/")
     library.write_bytes(library.read_bytes()[:5000])
@@ -248,38 +203,6 @@ def test_a_damaged_runtime_library(way: Way, tmp_path: Path) -> None:
     ):
         runtime.open(way.model)
     assert told(caught.value)
-
-
-def test_a_model_of_another_chip(way: Way, libraries: Libraries, tmp_path: Path) -> None:
-    other, words = way.model, "TARGET_PLATFORM_UNMATCH"
-    if way.old:  # such a file does not name its chip: the runtime library looks
-        way.library(libraries(1), first_answers(platform="rk3399pro"))
-        way.settings("PLATFORM=rk1808")
-    else:
-        other, words = tmp_path / "other.rknn", "is for rk3566, and the board has rk3588"
-        other.write_bytes(way.model.read_bytes().replace(b"rk3588", b"rk3566"))
-    with BoardRuntime(way.open()) as runtime:
-        with pytest.raises(RuntimeLibraryError, match=words) as caught:
-            runtime.open(other)
-        assert told(caught.value)
-        way.library(libraries(1 if way.old else 2))
-        way.settings("")
-        runtime.open(way.model)
-
-
-def test_a_model_of_the_other_generation(way: Way, model: Path, first_model: Path) -> None:
-    other, missing = (model, 2) if way.old else (first_model, 1)
-    for chip, words in (
-        (None, f"and the board has {way.made.board.chip}"),
-        ("", f"no runtime library of generation {missing}"),  # nothing but the library tells
-    ):
-        with (
-            BoardRuntime(way.open(), chip=chip) as runtime,
-            pytest.raises(RuntimeLibraryError, match=words) as caught,
-        ):
-            runtime.open(other)
-        assert told(caught.value)
-    way.check()
 
 
 def test_an_npu_that_hangs(way: Way) -> None:
@@ -313,8 +236,7 @@ def test_two_clients_at_once(way: Way) -> None:
 
 @ADB_ONLY
 def test_an_adb_server_that_is_restarted(way: Way, adb_server: AdbServer) -> None:
-    runtime = cut_while_it_runs(way, adb_server.stop)
-    runtime.close()
+    cut_while_it_runs(way, adb_server.stop)
     adb_server.start()
     adb_server.connect(way.made.address)
     way.check()

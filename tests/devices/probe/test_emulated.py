@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.base.errors import DeviceLostError
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.doctor.diagnose import STEPS, diagnose
 from engine.devices.probe.clocks import chip_clocks, clock_paths, clock_plan
-from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.identify import identify
 from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
 from engine.devices.probe.versions import read_versions
 from engine.devices.transports.adb.transport import AdbTransport
 from tests.devices.conftest import add_c_library
-from tests.devices.faulty_board import FaultyBoard, Software
+from tests.devices.faulty_board import FaultyBoard
 from tests.safety import ends
 
 pytestmark = pytest.mark.adb
@@ -79,35 +77,6 @@ def test_an_emulated_board_from_end_to_end(
     assert dict(state.cpu_clocks or ()).keys() == {f"policy{n}" for n, _ in made.board.policies}
     told = {"this kernel has no such node", "the driver of this chip tells no load"}
     assert {why for _, why in state.missing} <= told
-
-
-@pytest.mark.long
-def test_a_board_with_old_software_and_a_board_without(board: Boards, tmp_path: Path) -> None:
-    old = Software(runtime_version="1.4.0", server_version="1.4.0", server_runs=False)
-    way = AdbTransport.open(board("rk3588", software=old).address)
-    model = ModelFacts("net", 2, ("rk3588",), "2.3.2", container=6)
-    checks = {check.name: check for check in diagnose(way, model=model, proc=tmp_path)}
-    assert checks["versions"].state == "bad"
-    assert "1.4.0 does not load models whose container has version 6" in checks["versions"].found
-    assert checks["server"].state == "note"
-
-    bare = AdbTransport.open(board("rk3566", software=Software(runtime=False)).address)
-    checks = {check.name: check for check in diagnose(bare, proc=tmp_path)}
-    assert checks["runtime"].state == "bad"
-    assert checks["runtime"].commands[0].startswith("adb -s 127.0.0.1:")
-
-
-def test_a_board_that_is_unplugged_is_lost(board: Boards, tmp_path: Path) -> None:
-    made = board("rk3588")
-    way = AdbTransport.open(made.address)
-    identify(way)
-    made.unplug()
-    with pytest.raises(DeviceLostError):
-        identify(way)
-    first, *rest = tuple(diagnose(way, proc=tmp_path))
-    assert (first.name, first.state) == ("transport", "bad")
-    assert first.remedy
-    assert {check.state for check in rest} == {"skipped"}
 
 
 @pytest.mark.long

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.export.codegen import write
-from tests.devices.agent.conftest import NATIVE
-from tests.devices.agent.test_abi_in_c import AGENT, FACTS
+from tests.devices.agent.test_abi_in_c import FACTS
 from tests.devices.real.conftest import CROSS
 from tests.devices.real.layouts import layouts
 
@@ -62,16 +61,6 @@ def test_those_that_tests_stand_on(headers: list[Path]) -> None:
                 if any(theirs.get(name, {}).get(key) != value for key, value in facts.items()):
                     differ.add(name)
         assert differ == DIFFER.get(header.name, set()), header.name
-
-
-@pytest.mark.parametrize("board", CROSS)
-def test_those_of_the_agent(headers: list[Path], board: str) -> None:
-    names = {theirs: c.partition(" ")[2] for theirs, c in AGENT.items()}
-    asked = {names[name]: fields(2)[name] for name in names}
-    agent = layouts(CROSS[board], NATIVE / "runtime.h", asked, "struct")
-    newest = next(header for header in headers if header.name == "v2.3.2.h")
-    theirs = layouts(CROSS[board], newest, fields(2))
-    assert {name: agent[names[name]] for name in names} == {name: theirs[name] for name in names}
 
 
 @pytest.mark.parametrize("board", CROSS)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -90,17 +89,3 @@ def test_the_doctor_runs_a_container(ready: Callable[..., FaultyBoard], tmp_path
     assert checks["test tensor"]["state"] == "bad"
     with pytest.raises(EngineError, match="runs on no NPU"):
         memory({"path": str(container), "device": made.address}, NullReporter())
-
-
-def test_pictures_of_another_size_and_order(
-    ready: Callable[..., FaultyBoard], tmp_path: Path
-) -> None:
-    made = ready("rk3588")
-    container = demo_container(tmp_path / "demo.rknn", "rk3588")
-    large = np.kron(digits(2)[1][0, :, :, 0], np.ones((3, 5), np.uint8))
-    Image.fromarray(large).save(tmp_path / "large.png")
-    asked = {"path": str(container), "inputs": [str(tmp_path / "large.png")]}
-    found = run({**asked, "device": made.address}, NullReporter())
-    expected = simulate(asked, NullReporter())
-    assert found["outputs"][0]["top"] == expected["outputs"][0]["top"]
-    assert any("scaled to the input" in note for note in found["notes"])

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.base.errors import JobCancelledError
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.watch.replay import replay_recording
 from engine.wire.board import BoardState
 from engine.wire.monitor import ReplayParams, WatchParams
-from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards, SshBoards
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.waiting import until
@@ -89,18 +87,6 @@ def test_what_the_emulator_was_given_appears(board: Boards, chip: str, tmp_path:
 
 
 @pytest.mark.adb
-@pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
-def test_cancelling_leaves_nothing_on_the_board(board: Boards, chip: str) -> None:
-    made = board(chip)
-    with watching(WatchParams((made.address,), hertz=10)) as heard:
-        hears(heard, lambda: len(heard.answered()) > 2, "it tells")
-        heard.cancelled = True
-    assert isinstance(heard.error, JobCancelledError)
-    until(lambda: not left_behind(made), "the board is tidy")
-    until(lambda: not made.alive_orphans(), "no program of ours runs there")
-
-
-@pytest.mark.adb
 def test_beside_a_program_that_runs_models(board: Boards) -> None:
     made = board("rk3588")
     with watching(WatchParams((made.address,), hertz=10)) as heard:
@@ -113,19 +99,6 @@ def test_beside_a_program_that_runs_models(board: Boards) -> None:
             hears(other, lambda: len(other.answered()) > 2, "a second one tells too")
     assert not heard.problems()
     until(lambda: not left_behind(made), "the board is tidy")
-
-
-@pytest.mark.adb
-def test_an_adb_server_that_is_restarted(board: Boards, adb_server: AdbServer) -> None:
-    made = board("rk3588")
-    with watching(WatchParams((made.address,), hertz=10)) as heard:
-        hears(heard, heard.answered, "it tells")
-        adb_server.stop()
-        hears(heard, heard.problems, "it was lost")
-        adb_server.start()
-        adb_server.connect(made.address)
-        seen = len(heard.answered())
-        hears(heard, lambda: len(heard.answered()) > seen + 1, "it is back")
 
 
 @pytest.mark.sshd
