@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from rknntui_emulator.runtime.answers import (
     input_digest,
 )
 from rknntui_emulator.runtime.build import Kind, compiler
+from tests.devices import known_model
 from tests.devices.conftest import Libraries
 from tests.safety import ends
 
@@ -33,9 +36,8 @@ IMAGE = bytes(range(48))
 FLOATS = struct.pack("<48f", *(value / 255 for value in IMAGE))
 """The same picture as floats."""
 
-SCORES = struct.pack("<5b", -128, -28, 0, 100, 127)
+SCORES = known_model.SCORES.tobytes()
 HALVES = struct.pack("<4e", 0.5, -2.0, 0.0, 1024.0)
-SCALE, ZERO = 0.25, -28
 
 ROWS = (
     PerfRow(
@@ -81,19 +83,17 @@ def answers(**changes: Any) -> Answers:
     known: dict[str, Any] = {
         "inputs": (TensorFacts("image", (1, 4, 4, 3), "INT8", "NHWC", "AFFINE", 0, -128, 1 / 255),),
         "outputs": (
-            TensorFacts("scores", (1, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE),
+            *known_model.answers().outputs,
             TensorFacts("boxes", (1, 4), "FLOAT16", "UNDEFINED", "NONE"),
         ),
-        "results": {
-            input_digest([IMAGE]): (SCORES, HALVES),
-            input_digest([FLOATS]): (SCORES, HALVES),
-        },
+        "results": {input_digest([given]): (SCORES, HALVES) for given in (IMAGE, FLOATS)},
         "layers": ROWS,
         "run_us": (1500, 900, 700),
         "memory": Memory(3698688, 1756160, 5939200, 1 << 20, 1 << 19),
         "custom": "a digit's model",
+        "platform": "",
     }
-    return Answers(**(known | changes))
+    return known_model.answers(**(known | changes))
 
 
 @dataclass
@@ -107,6 +107,16 @@ class Agent:
 
     def start(self, method: str, **params: Any) -> Call:
         return self.child.peer.request(method, params, self.steps.append)
+
+    def hears(self, true: Callable[[], object]) -> None:
+        """Take what comes until something holds."""
+        with ends():
+            while not true():
+                self.child.peer.pump(0.1)
+
+    def says(self, words: str) -> None:
+        """Wait until its last words, on stderr, have these."""
+        self.hears(lambda: words in self.child.peer.last_words)
 
     def ask(self, method: str, **params: Any) -> Any:
         """The answer to a request, with its error where it has one."""
@@ -124,8 +134,12 @@ class Agent:
         return answer["error"]
 
     def open(self, **params: Any) -> Any:
-        known = {"model": str(self.model), "libraries": [str(self.library)]}
-        return self.result("open", **(known | params))
+        return self.result("open", **(self.opening | params))
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """What ``open`` is asked with."""
+        return {"model": str(self.model), "libraries": [str(self.library)]}
 
     @property
     def model(self) -> Path:
@@ -140,25 +154,42 @@ class Agent:
         return self.result("run", inputs=list(inputs or [self.input()]), **params)
 
 
-@pytest.fixture(scope="session")
-def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The agent, with all warnings as errors."""
+def compiled(made: Path, *words: str | Path) -> Path:
+    """A program or library of C."""
     cc = compiler()
     if cc is None:
         pytest.skip("there is no C compiler")
-    path = tmp_path_factory.mktemp("native") / "agent"
-    sources = [str(source) for source in sorted(NATIVE.glob("*.c"))]
+    subprocess.run([cc, "-o", made, *words, "-ldl", "-lpthread", "-lm"], check=True)
+    return made
+
+
+@pytest.fixture(scope="session")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agent, with all warnings as errors."""
     warnings = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
-    subprocess.run(
-        [cc, "-O1", *warnings, "-o", str(path), *sources, "-ldl", "-lpthread", "-lm"], check=True
-    )
-    return path
+    place = tmp_path_factory.mktemp("native") / "agent"
+    return compiled(place, "-O1", *warnings, *sorted(NATIVE.glob("*.c")))
 
 
 @pytest.fixture
-def agents(tmp_path: Path, libraries: Libraries, native: Path) -> Iterator[Callable[..., Agent]]:
-    """Starts agents; each ends with the test."""
-    running: list[Agent] = []
+def starting() -> Iterator[Callable[..., Agent]]:
+    """Starts a program as an agent; each ends with the test."""
+    with ExitStack() as running:
+
+        def start(words: list[str], folder: Path, library: Path, **variables: str) -> Agent:
+            child = Child(words, {**os.environ, **variables}, "The agent")
+            running.callback(child.end, kill=True)
+            return Agent(child, folder, library)
+
+        yield start
+
+
+@pytest.fixture
+def agents(
+    tmp_path: Path, libraries: Libraries, native: Path, starting: Callable[..., Agent]
+) -> Callable[..., Agent]:
+    """Starts agents with stand-ins of the runtime libraries."""
+    numbers = itertools.count()
 
     def start(
         kind: Kind = "librknnrt.so",
@@ -166,23 +197,17 @@ def agents(tmp_path: Path, libraries: Libraries, native: Path) -> Iterator[Calla
         known: Answers | None = None,
         **settings: str,
     ) -> Agent:
-        library = libraries(kind, version)
-        folder = tmp_path / f"run-{len(running)}"
+        folder = tmp_path / f"run-{next(numbers)}"
         folder.mkdir()
-        environment = dict(os.environ)
-        environment |= {f"RKNNTUI_EMULATED_{name}": text for name, text in settings.items()}
-        environment["RKNNTUI_EMULATED_ANSWERS"] = str(folder / "answers")
-        agent = Agent(Child([str(native)], environment, "The agent"), folder, library)
-        running.append(agent)
+        settings["ANSWERS"] = str(folder / "answers")
+        variables = {f"RKNNTUI_EMULATED_{name}": text for name, text in settings.items()}
+        agent = starting([str(native)], folder, libraries(kind, version), **variables)
         agent.model.write_bytes(b"RKNN and the rest")
-        if known is None:
-            known = answers(generation=1 if kind == "librknn_runtime.so" else 2)
+        known = known or answers(generation=1 if kind == "librknn_runtime.so" else 2)
         known.into(folder / "answers", agent.model)
         return agent
 
-    yield start
-    for agent in running:
-        agent.child.end(kill=True)
+    return start
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 from rknntui_emulator.runtime import build as stand_in
 from rknntui_emulator.runtime.build import compiler
-from tests.devices.agent.conftest import NATIVE
+from tests.devices.agent.conftest import NATIVE, compiled
 
 pytestmark = pytest.mark.cc
 
@@ -150,14 +150,10 @@ int main(void) {
 
 def test_names_of_numbers(tmp_path: Path) -> None:
     """Also numbers that are newer than the lists."""
-    cc = compiler()
-    if cc is None:
-        pytest.skip("there is no C compiler")
-    source, program = tmp_path / "names.c", tmp_path / "names"
+    source = tmp_path / "names.c"
     source.write_text(_NAMES)
-    parts = [str(path) for path in sorted(NATIVE.glob("*.c")) if path.name in _NAMED]
-    command = [cc, "-std=gnu11", f"-I{NATIVE}", "-o", str(program), str(source), *parts]
-    subprocess.run([*command, "-ldl", "-lpthread"], check=True)
+    parts = [path for path in sorted(NATIVE.glob("*.c")) if path.name in _NAMED]
+    program = compiled(tmp_path / "names", "-std=gnu11", f"-I{NATIVE}", source, *parts)
     told = subprocess.run([program], capture_output=True, text=True, check=True).stdout
     rows = [line.split(" ", 1) for line in told.splitlines()]
     types, errors = rows[:81], {int(number): name for number, name in rows[81:]}

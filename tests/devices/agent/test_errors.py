@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from rknntui_emulator.runtime.build import compiler
-from tests.devices.agent.conftest import IMAGE, SCORES, Agent, answers
+from tests.devices.agent.conftest import IMAGE, SCORES, Agent, answers, compiled
 from tests.safety import PATIENCE, ends
 
 pytestmark = pytest.mark.cc
@@ -26,9 +25,8 @@ TOO_OLD = "E RKNN: Invalid RKNN model version 6"
 
 
 def refused(agent: Agent, method: str = "open", **params: Any) -> dict[str, str]:
-    if method == "open":
-        params = {"model": str(agent.model), "libraries": [str(agent.library)], **params}
-    error: dict[str, str] = agent.error(method, **params)
+    known = agent.opening if method == "open" else {}
+    error: dict[str, str] = agent.error(method, **(known | params))
     assert error["what"]
     return error
 
@@ -90,7 +88,7 @@ def test_a_library_that_is_cut_off(agent: Agent, tmp_path: Path) -> None:
         cut.write_bytes(whole[:32] + place.to_bytes(8, "little") + whole[40:])
         assert refused(agent, libraries=[str(cut)])["kind"] == "runtime library"
     cut.write_bytes(whole)
-    assert agent.result("open", model=str(agent.model), libraries=[str(agent.library)])
+    assert agent.open()
 
 
 @pytest.mark.parametrize(
@@ -159,17 +157,11 @@ def test_outputs_that_cannot_be_written(agent: Agent) -> None:
     assert not list(agent.folder.glob("*.part"))
 
 
-def until_it_hangs(agent: Agent) -> None:
-    with ends():
-        while "hangs" not in agent.child.peer.last_words:
-            agent.child.peer.pump(0.1)
-
-
 def test_a_hang_is_ended(agents: Agents) -> None:
     agent = agents(HANG="run")
     agent.open()
     call = agent.start("run", inputs=[agent.input()])
-    until_it_hangs(agent)
+    agent.says("hangs")
     agent.result("read", paths=["/proc/uptime"])  # it hears others meanwhile
     with ends():
         assert agent.child.stop(call) is False
@@ -183,8 +175,8 @@ def test_the_end_of_the_input_ends_it_even_in_a_hang(agents: Agents, call: str) 
         agent.open()
         agent.start("run", inputs=[agent.input()])
     else:
-        agent.start("open", model=str(agent.model), libraries=[str(agent.library)])
-    until_it_hangs(agent)
+        agent.start("open", **agent.opening)
+    agent.says("hangs")
     agent.child.peer.hang_up()
     assert agent.child.process.wait(PATIENCE) == 0
 
@@ -193,9 +185,7 @@ def test_a_crash_ends_it_without_an_answer(agents: Agents) -> None:
     agent = agents(CRASH="run")
     agent.open()
     call = agent.start("run", inputs=[agent.input()])
-    with ends():
-        while agent.child.peer.open:
-            agent.child.peer.pump(0.1)
+    agent.hears(lambda: not agent.child.peer.open)
     assert call.answer is None
     assert agent.child.returncode() == -signal.SIGABRT
 
@@ -203,16 +193,15 @@ def test_a_crash_ends_it_without_an_answer(agents: Agents) -> None:
 @pytest.mark.parametrize("call", ["init", "query", "run", "outputs_get", "dup_context"])
 def test_the_call_of_a_crash_is_named(agents: Agents, call: str) -> None:
     agent = agents(CRASH=call)
-    asked = agent.start("open", model=str(agent.model), libraries=[str(agent.library)])
-    if call not in ("init", "query"):
-        with ends():
-            agent.child.peer.wait(asked)
-        agent.start("run", inputs=[agent.input()], threads=2)
-    with ends():
-        while agent.child.peer.open:
-            agent.child.peer.pump(0.1)
-        while "crashed" not in agent.child.peer.last_words:
-            agent.child.peer.pump(0.1)
+    if call in ("init", "query"):
+        agent.start("open", **agent.opening)
+    else:
+        agent.open()
+        # of two threads that crash at once the second may be heard last
+        threads = 2 if call == "dup_context" else 1
+        agent.start("run", inputs=[agent.input()], threads=threads)
+    agent.hears(lambda: not agent.child.peer.open)
+    agent.says("crashed")
     assert agent.child.peer.last_words == f"The program crashed in rknn_{call}."
     assert agent.child.returncode() == -signal.SIGABRT
 
@@ -237,28 +226,11 @@ def test_nothing_is_lost_of_what_a_library_wrote_before_it_crashed(
     agents: Agents, native: Path, tmp_path: Path
 ) -> None:
     agent = agents()
-    busy = tmp_path / "busy.so"
     source = tmp_path / "busy.c"
     source.write_text(_BUSY)
-    cc = str(compiler())
-    subprocess.run([cc, "-shared", "-fPIC", "-o", str(busy), str(source), "-ldl"], check=True)
-    opening = {"model": str(agent.model), "libraries": [str(agent.library)]}
-    requests = [["open", opening], ["run", {"inputs": [agent.input()]}]]
-    asked = tmp_path / "request.json"
-    asked.write_text(json.dumps({"requests": requests}))
-    done = subprocess.run(
-        [str(native), "--request", str(asked), "--reply", str(tmp_path / "reply.json")],
-        env={
-            **os.environ,
-            "LD_PRELOAD": str(busy),
-            "RKNNTUI_EMULATED_CRASH": "run",
-            "RKNNTUI_EMULATED_ANSWERS": str(agent.folder / "answers"),
-        },
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        timeout=PATIENCE,
-        check=False,
-    )
+    busy = compiled(tmp_path / "busy.so", "-shared", "-fPIC", source)
+    requests = [["open", agent.opening], ["run", {"inputs": [agent.input()]}]]
+    done = one_shot(agent, native, requests, LD_PRELOAD=str(busy), RKNNTUI_EMULATED_CRASH="run")
     assert done.returncode == -signal.SIGABRT
     said = [line for line in done.stderr.decode().splitlines() if line]
     assert said[-2:] == ["E RKNN: emulated: rknn_run crashes", "The program crashed in rknn_run."]
@@ -276,38 +248,49 @@ def test_what_a_library_prints_reaches_stderr_and_not_the_protocol(agents: Agent
     agent = agents(FAIL="run:-2")
     agent.open()
     refused(agent, "run", inputs=[agent.input()])
-    with ends():
-        while "rknn_run fails" not in agent.child.peer.last_words:
-            agent.child.peer.pump(0.1)
+    agent.says("rknn_run fails")
     assert agent.child.peer.fault == ""
 
 
 def one_shot(
-    agent: Agent, native: Path, requests: list[Any], settings: dict[str, str], **more: Any
-) -> tuple[int, list[Any]]:
+    agent: Agent, native: Path, requests: list[Any], seconds: float = 60, **variables: str
+) -> subprocess.CompletedProcess[bytes]:
+    """What the agent does with requests in a file; its answers are beside it."""
     asked, reply = agent.folder / "request.json", agent.folder / "reply.json"
-    asked.write_text(json.dumps({"requests": requests, **more}))
-    command = [str(native), "--request", str(asked), "--reply", str(reply)]
-    environment = {**os.environ, "RKNNTUI_EMULATED_ANSWERS": str(agent.folder / "answers")}
+    asked.write_text(json.dumps({"requests": requests, "seconds": seconds}))
     done = subprocess.run(
-        command, env=environment | settings, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False
+        [str(native), "--request", str(asked), "--reply", str(reply)],
+        env={
+            **os.environ,
+            "RKNNTUI_EMULATED_ANSWERS": str(agent.folder / "answers"),
+            **variables,
+        },
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=PATIENCE,
+        check=False,
     )
     assert not list(agent.folder.glob("*.part"))
-    return done.returncode, json.loads(reply.read_text())["answers"]
+    return done
+
+
+def answered(agent: Agent) -> list[Any]:
+    """The answers to those requests."""
+    answers: list[Any] = json.loads((agent.folder / "reply.json").read_text())["answers"]
+    return answers
 
 
 def test_one_shot(agents: Agents, native: Path) -> None:
     agent = agents("librknn_runtime.so")
-    opening = {"model": str(agent.model), "libraries": [str(agent.library)], "generation": 1}
     requests = [
-        ["open", opening],
+        ["open", agent.opening | {"generation": 1}],
         ["run", {"inputs": [agent.input()], "outputs": str(agent.folder), "loops": 3}],
         ["memory", {}],
         ["watch", {"paths": []}],
         ["close", {}],
     ]
-    code, found = one_shot(agent, native, requests, {})
-    assert code == 0
+    assert one_shot(agent, native, requests).returncode == 0
+    found = answered(agent)
     assert found[0]["result"]["generation"] == 1
     assert len(found[1]["result"]["wall_us"]) == 3
     assert (agent.folder / "output0.bin").read_bytes() == SCORES
@@ -319,9 +302,9 @@ def test_one_shot(agents: Agents, native: Path) -> None:
 @pytest.mark.long
 def test_one_shot_ends_a_hang(agents: Agents, native: Path) -> None:
     agent = agents()
-    opening = {"model": str(agent.model), "libraries": [str(agent.library)]}
-    requests = [["open", opening], ["run", {"inputs": [agent.input()]}], ["close", {}]]
-    _code, found = one_shot(agent, native, requests, {"RKNNTUI_EMULATED_HANG": "run"}, seconds=5)
+    requests = [["open", agent.opening], ["run", {"inputs": [agent.input()]}], ["close", {}]]
+    one_shot(agent, native, requests, seconds=5, RKNNTUI_EMULATED_HANG="run")
+    found = answered(agent)
     assert found[0]["result"]["generation"] == 2
     assert [answer["error"]["kind"] for answer in found[1:]] == ["device", "device"]
     assert "not finished after 5 s" in found[1]["error"]["what"]

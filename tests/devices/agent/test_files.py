@@ -6,22 +6,19 @@ import hashlib
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.base.peers.child import Child
-from tests.devices.agent.conftest import Agent
+from tests.devices.agent.conftest import Agent, compiled
 from tests.safety import PATIENCE, ends
 
 
 @pytest.fixture
-def agent(tmp_path: Path, native: Path) -> Iterator[Agent]:
-    child = Child([str(native)], dict(os.environ), "The agent")
-    yield Agent(child, tmp_path, tmp_path)
-    child.end(kill=True)
+def agent(tmp_path: Path, native: Path, starting: Callable[..., Agent]) -> Agent:
+    return starting([str(native)], tmp_path, tmp_path)
 
 
 pytestmark = pytest.mark.cc
@@ -55,13 +52,11 @@ def test_read(agent: Agent, tmp_path: Path) -> None:
 def test_watch_until_it_is_cancelled(agent: Agent, tmp_path: Path) -> None:
     first, _second = zones(tmp_path)
     call = agent.start("watch", paths=[first], interval=0.02)
+    agent.hears(lambda: len(agent.steps) > 2)
+    Path(first).write_text("43000")
+    agent.hears(lambda: agent.steps[-1]["values"] == {first: "43000"})
+    agent.child.peer.cancel(call)
     with ends():
-        while len(agent.steps) < 3:
-            agent.child.peer.pump(0.1)
-        Path(first).write_text("43000")
-        while agent.steps[-1]["values"] != {first: "43000"}:
-            agent.child.peer.pump(0.1)
-        agent.child.peer.cancel(call)
         assert agent.child.peer.wait(call)["error"]["kind"] == "cancelled"
     times = [step["at"] for step in agent.steps]
     assert times == sorted(times)
@@ -72,9 +67,7 @@ def test_watch_until_it_is_cancelled(agent: Agent, tmp_path: Path) -> None:
 
 def test_there_is_an_end_to_what_is_watched_at_a_time(agent: Agent, tmp_path: Path) -> None:
     calls = [agent.start("watch", paths=["/proc/uptime"]) for _ in range(9)]
-    with ends():
-        while not any(call.answer for call in calls):
-            agent.child.peer.pump(0.1)
+    agent.hears(lambda: any(call.answer for call in calls))
     (refused,) = [call.answer for call in calls if call.answer]
     assert "More than 8 requests" in refused["error"]["what"]
 
@@ -164,3 +157,59 @@ def test_clocks_do_not_change_where_nothing_can_be_kept(agent: Agent, board: Boa
     assert agent.error("write_clocks", values=[["a"]], keep=str(board.keep))["kind"] == "device"
     board.keep.write_text("no json")
     assert agent.result("restore_clocks", keep=str(board.keep))["changed"] == []
+
+
+# -- against files that behave as the kernel's do
+
+GOVERNORS = {"cpu/governor": "ondemand", "npu/governor": "rknpu_ondemand"}
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    """Governors, and the frequency of a CPU."""
+    for name, text in GOVERNORS.items():
+        path = tmp_path / name
+        path.parent.mkdir()
+        path.write_text(f"{text}\n")
+    (tmp_path / "cpu" / "setspeed").write_text("<unsupported>\n")
+    return tmp_path
+
+
+@pytest.fixture
+def behaving(kernel: Path, native: Path, starting: Callable[..., Agent]) -> Agent:
+    """An agent to which they do."""
+    source = Path(__file__).with_name("kernel.c")
+    behaves = compiled(kernel / "kernel.so", "-shared", "-fPIC", source)
+    return starting([str(native)], kernel, kernel, LD_PRELOAD=str(behaves))
+
+
+def test_a_frequency_that_appears_with_its_governor_is_written_and_restored(
+    behaving: Agent, kernel: Path
+) -> None:
+    values = [
+        ["cpu/governor", "userspace"],
+        ["cpu/setspeed", "1800000"],
+        ["npu/governor", "userspace"],
+        ["npu/userspace/set_freq", "1000000000"],
+    ]
+    pairs = [[str(kernel / name), text] for name, text in values]
+    early = behaving.result("write_clocks", values=pairs[1:2], keep=str(kernel / "early.json"))
+    assert early["refused"] == [[pairs[1][0], "Invalid argument"]]  # it behaves so
+    keep = str(kernel / "clocks.json")
+    done = behaving.result("write_clocks", values=pairs, keep=keep)
+    assert done == {"changed": [path for path, _ in pairs], "refused": []}
+    assert (kernel / "cpu/setspeed").read_text() == "1800000\n"
+    assert (kernel / "npu/userspace/set_freq").read_text() == "1000000000\n"
+    assert behaving.result("restore_clocks", keep=keep)["refused"] == []
+    assert {name: (kernel / name).read_text().strip() for name in GOVERNORS} == GOVERNORS
+    assert not (kernel / "clocks.json").exists()
+
+
+def test_what_an_earlier_change_left_stays_on_record(behaving: Agent, kernel: Path) -> None:
+    keep = kernel / "clocks.json"
+    left = [[str(kernel / "dmc" / "governor"), "dmc_ondemand"]]
+    keep.write_text(json.dumps(left))
+    pair = [left[0][0], "userspace"]
+    done = behaving.result("write_clocks", values=[pair], keep=str(keep))
+    assert done["refused"] == [[pair[0], "it cannot be read"]]
+    assert json.loads(keep.read_text()) == left

@@ -14,13 +14,12 @@ from tests.devices.agent.conftest import (
     FLOATS,
     HALVES,
     IMAGE,
-    SCALE,
     SCORES,
-    ZERO,
     Agent,
     answers,
 )
 from tests.devices.conftest import Libraries
+from tests.devices.known_model import SCALE, ZERO
 from tests.safety import ends
 
 pytestmark = pytest.mark.cc
@@ -195,9 +194,8 @@ def test_read_beside_a_run(agents: Agents) -> None:
     sensor = agent.folder / "temp"
     sensor.write_bytes(b"41000\n")
     run = agent.start("run", inputs=[agent.input()], loops=100000)
+    agent.hears(lambda: agent.steps)
     with ends():
-        while not agent.steps:
-            agent.child.peer.pump(0.1)
         assert agent.result("read", paths=[str(sensor)]) == {str(sensor): "41000\n"}
         agent.child.peer.cancel(run)
         assert agent.child.peer.wait(run)["error"]["kind"] == "cancelled"

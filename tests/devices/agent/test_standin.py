@@ -133,7 +133,7 @@ def test_a_broken_file_is_refused(agent: Agent, change: tuple[bytes, bytes]) -> 
     content = path.read_bytes()
     assert change[0] in content
     path.write_bytes(content.replace(*change))
-    refused = agent.error("open", model=str(agent.model), libraries=[str(agent.library)])
+    refused = agent.error("open", **agent.opening)
     assert "no answers for this model: it is no file of answers" in refused["cause"]
 
 
@@ -143,7 +143,7 @@ def test_a_file_that_is_cut_anywhere_is_refused(agent: Agent) -> None:
     content = path.read_bytes()
     for size in range(0, len(content), 37):
         path.write_bytes(content[:size])
-        refused = agent.error("open", model=str(agent.model), libraries=[str(agent.library)])
+        refused = agent.error("open", **agent.opening)
         assert "no answers for this model" in refused["cause"]
     path.write_bytes(content)
     agent.open()

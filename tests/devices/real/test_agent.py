@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.base.peers.child import Child
 from engine.base.peers.near import PeerEndedError
-from tests.devices.agent.conftest import Agent
+from tests.devices.agent.conftest import Agent, starting
 from tests.devices.real.conftest import RealBoard
 from tests.safety import ends
 
+__all__ = ["starting"]
 pytestmark = [pytest.mark.boards, pytest.mark.long]
 
 MINI = ("1.6.0", "2.0.0b0", "2.1.0", "2.2.0", "2.3.0", "2.3.2")
@@ -41,22 +40,19 @@ def kind_of(name: str) -> str:
 def start(
     real_board: Callable[[str], RealBoard],
     library: Callable[[str], Path],
+    starting: Callable[..., Agent],
     tmp_path: Path,
-) -> Iterator[Callable[..., Agent]]:
-    """Starts agents on boards with one of the vendor's libraries; each ends with the test."""
-    running: list[Agent] = []
+) -> Callable[..., Agent]:
+    """Starts agents on boards with one of the vendor's libraries."""
 
     def make(name: str, model: Path | None = None) -> Agent:
         board = real_board(kind_of(name))
-        child = Child([board.run, str(board.agent)], dict(os.environ), "The agent")
-        running.append(agent := Agent(child, tmp_path, library(name)))
+        agent = starting([board.run, str(board.agent)], tmp_path, library(name))
         if model is not None:
             agent.model.write_bytes(model.read_bytes())
         return agent
 
-    yield make
-    for agent in running:
-        agent.child.end(kill=True)
+    return make
 
 
 def opened(agent: Agent, name: str, **params: Any) -> Any:
@@ -113,7 +109,7 @@ def test_the_oldest_mini_runtime_refuses(
     start: Callable[..., Agent], models: dict[str, Path]
 ) -> None:
     agent = start(mini("1.3.0b0"), models["rv1106"])
-    said = agent.error("open", model=str(agent.model), libraries=[str(agent.library)])
+    said = agent.error("open", **agent.opening)
     assert "rknn_init" in said["what"]
     assert "config data" in said["cause"]  # it takes something else of the file for its size
 
@@ -163,7 +159,7 @@ def test_an_older_library_refuses_a_newer_container(
     start: Callable[..., Agent], models: dict[str, Path], name: str
 ) -> None:
     agent = start(name, models["rk3588"])
-    said = agent.error("open", model=str(agent.model), libraries=[str(agent.library)])
+    said = agent.error("open", **agent.opening)
     assert "Invalid RKNN model version 6" in said["cause"]
     assert said["cause"].startswith("The model was built by a newer toolkit")
 
@@ -173,7 +169,7 @@ def test_what_is_no_model(start: Callable[..., Agent], name: str, tmp_path: Path
     wrong = tmp_path / "wrong.rknn"
     wrong.write_bytes(bytes(4096))
     agent = start(name, wrong)
-    said = agent.error("open", model=str(agent.model), libraries=[str(agent.library)])
+    said = agent.error("open", **agent.opening)
     assert "rknn_init" in said["what"]
     assert agent.result("close") == {}  # the agent is there to be asked again
 
@@ -182,5 +178,5 @@ def test_generation_1_asks_for_openvx(start: Callable[..., Agent], tmp_path: Pat
     wrong = tmp_path / "wrong.rknn"
     wrong.write_bytes(bytes(4096))
     agent = start("librknn_api-1.7.5-aarch64", wrong)
-    said = agent.error("open", model=str(agent.model), libraries=[str(agent.library)])
+    said = agent.error("open", **agent.opening)
     assert "libOpenVX.so.1" in said["what"]
