@@ -23,11 +23,13 @@ class SourceInfo:
             ``mxnet``.
         format: what the file is, in words, with its version.
         files: (file name, SHA-256) of the model and of every file of weights beside it.
+        producer: the program that wrote it, as it says.
     """
 
     framework: str
     format: str
     files: tuple[tuple[str, str], ...]
+    producer: str = ""
 
 
 @contextmanager

@@ -110,7 +110,8 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
                 raise error from None  # it is told of the sizes as they were given
 
     graph, notes = converted(add_batch=False)
-    info = SourceInfo("mxnet", _format(files), files.digests)
+    producer = f"MXNet {files.symbol.version}".strip()
+    info = SourceInfo("mxnet", _format(files), files.digests, producer)
     return Loaded(graph, (*files.findings, *notes), info)
 
 

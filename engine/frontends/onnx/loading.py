@@ -67,7 +67,8 @@ def load_onnx(
     """
     file = read_onnx(path)
     proto = file.proto
-    info = SourceInfo("onnx", file.format, file.files)
+    producer = sanitize(f"{proto.producer_name} {proto.producer_version}".strip(), 100)
+    info = SourceInfo("onnx", file.format, file.files, producer)
     name = file.path.name
     with told_of(name):
         canonicalize(proto)

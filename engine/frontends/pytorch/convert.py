@@ -75,7 +75,7 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
         if (options.inputs, options.outputs, options.input_initial_val) != (None, None, None):
             loaded = _graph(path, source, options)
     words = f"TorchScript, by way of {answer['route']}"
-    info = SourceInfo("pytorch", words, ((source.model.name, digest),))
+    info = SourceInfo("pytorch", words, ((source.model.name, digest),), "PyTorch")
     findings = [Finding.from_dict(finding) for finding in answer["findings"]]
     notes = [finding for finding in loaded.findings if finding.code not in _OWN_BUSINESS]
     return Loaded(loaded.graph, (*findings, *notes), info)

@@ -191,7 +191,8 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         findings.append(_compared(loaded.graph, path, answer, nchw=nchw, quantized=quantized))
     kept = [f for f in loaded.findings if f.code not in ("opset-converted", EXTERNAL_WEIGHTS)]
     files = ((source.model.name, sha256_of(source.model)),)
-    info = SourceInfo("tensorflow", format_of(graph), files)
+    producer = f"TensorFlow (GraphDef {graph.producer})" if graph.producer else "TensorFlow"
+    info = SourceInfo("tensorflow", format_of(graph), files, producer)
     return replace(loaded, findings=(*findings, *kept), source=info)
 
 

@@ -106,7 +106,8 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         _declare_outputs(converter.tensors, frame, ends.outputs)
         reporter.check_cancelled()
         converted = converter.tensors.emit.finish(sanitize(file.name))
-    info = SourceInfo("tflite", file.format, ((file.name, file.sha256),))
+    producer = sanitize(file.model.description, 100)
+    info = SourceInfo("tflite", file.format, ((file.name, file.sha256),), producer)
     fed = state_findings(file.states)
     tensor_findings = converter.tensors.findings
     notes = (*findings, *fed, *tensor_findings, *_notes(file.model, graph, ends, operators))

@@ -24,13 +24,15 @@ def _x(seed: int = 0) -> np.ndarray:
 
 
 def test_a_plain_model_loads_verified_with_its_source(save: Save) -> None:
-    path = save(float_net(opset=13))
-    loaded = load_onnx(path)
+    net = float_net(opset=13)
+    net.producer_name, net.producer_version = "drawn\x1b", "1.2"
+    loaded = load_onnx(save(net))
     verify(loaded.graph)
     assert [s.name for s in loaded.graph.inputs] == ["x"]
     assert loaded.graph.outputs[0].shape == (1, 5)
     assert loaded.source.framework == "onnx"
     assert loaded.source.format == "ONNX, opset 13, IR version 10"
+    assert loaded.source.producer == "drawn 1.2"
     assert loaded.source.files[0][0] == "m.onnx"
     assert len(loaded.source.files[0][1]) == 64
     assert all(value.shape is not None for value in loaded.graph.values.values())
