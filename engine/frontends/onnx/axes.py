@@ -213,6 +213,8 @@ _LENGTHS = (
 _LARGEST = 1024
 """Of an axis of an image or a sequence of vectors; only plain samples of sound are longer."""
 _CHANNELS = (3, 1)
+_OTHER, _CHANNEL, _LENGTH = range(3)
+"""What a dynamic axis may be; one that stands in several inputs is the last of them."""
 _MAX_BYTES = 64_000_000
 _SECONDS = 2.0
 
@@ -267,42 +269,29 @@ def _choices(dims: Mapping[str, Sequence[Dim]]) -> Iterator[list[tuple[int, ...]
     Axes before the last of an input that is no image are mostly a batch: they are 1 first, and
     then as long as the others.
     """
-    lengths: dict[_Axis, None] = {}
-    small: dict[_Axis, None] = {}
-    channels: dict[_Axis, None] = {}
+    roles: dict[_Axis, int] = {}
     largest = max(_LENGTHS)
     for name, axes in dims.items():
+        open_sizes = any(isinstance(axis, str) for axis in axes)
+        if open_sizes and len(axes) > 2:
+            largest = _LARGEST
         for index, axis in enumerate(axes):
-            key = _key(name, index, axis)
-            if key is None:
+            if isinstance(axis, int):
                 continue
-            if len(axes) > 2:
-                largest = _LARGEST
+            key = axis or (name, index)
             if len(axes) == 4 and index == 1 and not any(isinstance(d, int) for d in axes[2:]):
-                channels[key] = None
-            elif len(axes) == 4 or index == len(axes) - 1:
-                lengths[key] = None
+                role = _CHANNEL
             else:
-                small[key] = None
-    small = {key: None for key in small if key not in lengths}
-    tried = [length for length in _LENGTHS if length <= largest]
-    for channel, length in product(_CHANNELS if channels else (1,), tried):
-        for other in (1, length) if small else (1,):
-            chosen = {
-                **dict.fromkeys(small, other),
-                **dict.fromkeys(channels, channel),
-                **dict.fromkeys(lengths, length),
-            }
+                role = _LENGTH if len(axes) == 4 or index == len(axes) - 1 else _OTHER
+            roles[key] = max(role, roles.get(key, role))
+    channels = _CHANNELS if _CHANNEL in roles.values() else (1,)
+    for channel, length in product(channels, [n for n in _LENGTHS if n <= largest]):
+        for other in (1, length) if _OTHER in roles.values() else (1,):
+            sizes = {_OTHER: other, _CHANNEL: channel, _LENGTH: length}
             yield [
                 tuple(
-                    axis if isinstance(axis, int) else chosen[_key(name, index, axis) or ""]
+                    axis if isinstance(axis, int) else sizes[roles[axis or (name, index)]]
                     for index, axis in enumerate(axes)
                 )
                 for name, axes in dims.items()
             ]
-
-
-def _key(name: str, index: int, axis: Dim) -> _Axis | None:
-    if isinstance(axis, int):
-        return None
-    return axis or (name, index)

@@ -35,28 +35,20 @@ def canonicalize(proto: onnx.ModelProto) -> None:
         check_functions(proto)
         _inline(proto)
     graph = proto.graph
-    for field in ("doc_string", "domain"):
+    for field in ("doc_string", "domain", "metadata_props", "training_info"):
         proto.ClearField(field)
-    del proto.metadata_props[:], proto.training_info[:]
-    graph.ClearField("doc_string")
     del graph.metadata_props[:], graph.quantization_annotation[:]
     for entry in proto.opset_import:
         if entry.domain in STANDARD_DOMAINS:
             entry.domain = ""
     for part in walk(graph):
         for node in part.node:
-            if node.doc_string:
-                node.ClearField("doc_string")
-            if node.metadata_props:
-                del node.metadata_props[:]
+            node.ClearField("doc_string")
+            node.ClearField("metadata_props")
             if node.domain in STANDARD_DOMAINS:
                 node.domain = ""
-    for tensor in graph.initializer:
-        if tensor.doc_string:
-            tensor.ClearField("doc_string")
-    for value in (*graph.input, *graph.output):
-        if value.doc_string:
-            value.ClearField("doc_string")
+    for item in (graph, *graph.initializer, *graph.input, *graph.output):
+        item.ClearField("doc_string")
     _name_nodes(graph)
     constants = {tensor.name for tensor in graph.initializer}
     refill(graph.input, [value for value in graph.input if value.name not in constants])

@@ -112,31 +112,33 @@ def _conv(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
     return q.quantize(q.op("Conv", inputs, **q.kept(*_CONV)), 6)
 
 
-def _matmul(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
-    """Scales of a may be per row, those of b per column."""
-    q = _Quantized(node, context)
-    return q.quantize(q.op("MatMul", [q.float(0, axis=-2), q.float(3, axis=-1)]), 6)
+def _plain(op: str, axes: Sequence[int | None], *kept: str) -> Rewrite:
+    """Operands with their scale and zero point, then those of the result.
+
+    Args:
+        op: of ONNX, in floats.
+        axes: along which each operand may have a scale per channel.
+        kept: attributes.
+    """
+
+    def rewritten(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
+        if attribute(node, "channels_last", 0):
+            raise unfit(node, "its channels come last")
+        q = _Quantized(node, context)
+        operands = [q.float(3 * number, axis=axis) for number, axis in enumerate(axes)]
+        return q.quantize(q.op(op, operands, **q.kept(*kept)), 3 * len(axes))
+
+    return rewritten
 
 
-QLINEAR: dict[str, Rewrite] = {"QLinearConv": _conv, "QLinearMatMul": _matmul}
+QLINEAR: dict[str, Rewrite] = {
+    "QLinearConv": _conv,
+    "QLinearMatMul": _plain("MatMul", (-2, -1)),  # per row of a, per column of b
+}
 """Operators of ONNX; to be rewritten at the pinned opset."""
 
 
 # -- ONNX Runtime's, at the opset of the model ---------------------------------------------------
-
-
-def _binary(op: str, node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
-    q = _Quantized(node, context)
-    return q.quantize(q.op(op, [q.float(0), q.float(3)]), 6)
-
-
-def _unary(
-    op: str, kept: tuple[str, ...], node: onnx.NodeProto, context: Context
-) -> Sequence[onnx.NodeProto]:
-    if attribute(node, "channels_last", 0):
-        raise unfit(node, "its channels come last")
-    q = _Quantized(node, context)
-    return q.quantize(q.op(op, [q.float(0)], **q.kept(*kept)), 3)
 
 
 def _concat(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
@@ -146,12 +148,12 @@ def _concat(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
     return q.quantize(q.op("Concat", parts, **q.kept("axis")), 0)
 
 
-def _softmax(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
+def _softmax(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto] | None:
     """``opset`` says whose Softmax is meant: until 12 that of the tensor flattened to two axes."""
     meant = attribute(node, "opset", 0)
     if (meant < 13) != (context.opset < 13):
         raise unfit(node, f"it means Softmax of opset {meant}")
-    return _unary("Softmax", ("axis",), node, context)
+    return _plain("Softmax", (None,), "axis")(node, context)
 
 
 def _where(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
@@ -174,7 +176,7 @@ def _gemm(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
     return q.quantize(result, 7) if q.given(7) else q.finished(result)
 
 
-def _plain(node: onnx.NodeProto, context: Context) -> None:
+def _renamed(node: onnx.NodeProto, context: Context) -> None:
     """Quantize- and DequantizeLinear of ONNX Runtime are ONNX's, with types that came later."""
     node.domain = ""
 
@@ -182,18 +184,18 @@ def _plain(node: onnx.NodeProto, context: Context) -> None:
 _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 
 MICROSOFT_QLINEAR: dict[str, Rewrite] = {
-    "DequantizeLinear": _plain,
+    "DequantizeLinear": _renamed,
     "QGemm": _gemm,
-    "QLinearAdd": partial(_binary, "Add"),
-    "QLinearAveragePool": partial(_unary, "AveragePool", _POOL),
+    "QLinearAdd": _plain("Add", (None, None)),
+    "QLinearAveragePool": _plain("AveragePool", (None,), *_POOL),
     "QLinearConcat": _concat,
-    "QLinearGlobalAveragePool": partial(_unary, "GlobalAveragePool", ()),
-    "QLinearLeakyRelu": partial(_unary, "LeakyRelu", ("alpha",)),
-    "QLinearMul": partial(_binary, "Mul"),
-    "QLinearSigmoid": partial(_unary, "Sigmoid", ()),
+    "QLinearGlobalAveragePool": _plain("GlobalAveragePool", (None,)),
+    "QLinearLeakyRelu": _plain("LeakyRelu", (None,), "alpha"),
+    "QLinearMul": _plain("Mul", (None, None)),
+    "QLinearSigmoid": _plain("Sigmoid", (None,)),
     "QLinearSoftmax": _softmax,
     "QLinearWhere": _where,
-    "QuantizeLinear": _plain,
+    "QuantizeLinear": _renamed,
 }
 """Operators of ``com.microsoft``; to be rewritten at the opset of the model."""
 

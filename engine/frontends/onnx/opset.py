@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.inliner
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
@@ -203,18 +203,13 @@ def _resize_outputs(graph: onnx.GraphProto, opset: int) -> dict[str, np.ndarray 
     """Outputs of Upsample and of Resize up to opset 10, with their scales where constant."""
     if opset > 10:
         return {}
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
-            constants[node.output[0]] = node.attribute[0].t
+    known = Context(graph, opset).known
     resized: dict[str, np.ndarray | None] = {}
     for node in graph.node:
-        if node.op_type not in ("Upsample", "Resize"):
-            continue
-        scales = attribute(node, "scales", list[float]()) or None
-        if scales is None and len(node.input) > 1 and node.input[1] in constants:
-            scales = numpy_helper.to_array(constants[node.input[1]]).tolist()
-        resized[node.output[0]] = None if scales is None else np.asarray(scales)
+        if node.op_type in ("Upsample", "Resize"):
+            held = attribute(node, "scales", list[float]())
+            scales = known(node.input[1]) if len(node.input) > 1 and not held else np.array(held)
+            resized[node.output[0]] = scales if scales is not None and scales.size else None
     return resized
 
 
@@ -265,10 +260,6 @@ def too_new(op: str, opset: int) -> str:
 def _downgraded(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto:
     """The model with operators of the pinned opset; it may be changed."""
     try:
-        for node in proto.graph.node:
-            why = "" if is_custom(node) else too_new(node.op_type, opset)
-            if why:
-                raise NoFormError(node, why)
         proto = _by_functions(proto, opset, source)
         lower(proto.graph, opset)
     except NoFormError as error:

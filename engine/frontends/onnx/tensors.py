@@ -154,24 +154,12 @@ _FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data
 
 def _other_fields(tensor: onnx.TensorProto, kind: ir.DataType) -> str:
     """The first field with numbers that a tensor of this type does not have (onnx.proto)."""
-    own = "" if tensor.HasField("raw_data") else _FIELD_OF.get(kind, "int32_data")
+    own = "" if tensor.HasField("raw_data") else onnx.helper.tensor_dtype_to_field(kind)
     return next((name for name in _FIELDS if name != own and len(getattr(tensor, name))), "")
 
 
-_FIELD_OF = {
-    ir.DataType.FLOAT: "float_data",
-    ir.DataType.COMPLEX64: "float_data",
-    ir.DataType.DOUBLE: "double_data",
-    ir.DataType.COMPLEX128: "double_data",
-    ir.DataType.INT64: "int64_data",
-    ir.DataType.UINT32: "uint64_data",
-    ir.DataType.UINT64: "uint64_data",
-    ir.DataType.STRING: "string_data",
-}
-
-
 def _typed(tensor: onnx.TensorProto, kind: ir.DataType) -> int:
-    numbers: Sized = getattr(tensor, _FIELD_OF.get(kind, "int32_data"))
+    numbers: Sized = getattr(tensor, onnx.helper.tensor_dtype_to_field(kind))
     pairs = kind in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
     return len(numbers) // 2 if pairs else len(numbers)
 

@@ -60,17 +60,18 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
         traced = traced_inputs(archive)
         digest = archive.digest()
     options = source.options
+    sizes = options.input_size_list
     request = {
         "model": str(source.model.resolve()),
-        "sizes": _sizes(options),
+        "sizes": sizes,
         "traced": traced,
         "route": options.pytorch_route,
     }
-    seconds, growth = _limits(source.model.stat().st_size, _sizes(options) or [])
+    seconds, growth = _limits(source.model.stat().st_size, sizes or ())
     with converter_process.convert(
         "pytorch", request, reporter, seconds=seconds, growth=growth, reads=[source.model]
     ) as (path, answer):
-        loaded = _graph(path, source, None)
+        loaded = _graph(path, source, LoadOptions())
         _compare(loaded.graph, path, answer, source.model.name)
         if (options.inputs, options.outputs, options.input_initial_val) != (None, None, None):
             loaded = _graph(path, source, options)
@@ -94,33 +95,15 @@ def _limits(size: int, inputs: Sequence[Sequence[int]]) -> tuple[float, int]:
     return seconds, _GROWTH + _GROWTH_PER_BYTE * size + _GROWTH_PER_BYTE_OF_INPUT * elements
 
 
-def _sizes(options: LoadOptions) -> list[list[int]] | None:
-    if options.input_size_list is None:
-        return None
-    sizes: list[list[int]] = []
-    for size in options.input_size_list:
-        try:
-            sizes.append([int(number) for number in size])
-        except (TypeError, ValueError) as error:
-            raise SourceModelError(
-                "'input_size_list' has an entry that is not a list of whole numbers.",
-                remedy="Write it as [[1, 3, 224, 224]].",
-            ) from error
-    return sizes
-
-
-def _graph(path: Path, source: SourceModel, options: LoadOptions | None) -> Loaded:
+def _graph(path: Path, source: SourceModel, options: LoadOptions) -> Loaded:
     """The file that torch wrote, as a graph; cut and with constants where ``options`` ask."""
     try:
-        if options is None:
-            loaded = load_onnx(path)
-        else:
-            loaded = load_onnx(
-                path,
-                inputs=options.inputs,
-                input_initial_val=options.input_initial_val,
-                outputs=options.outputs,
-            )
+        loaded = load_onnx(
+            path,
+            inputs=options.inputs,
+            input_initial_val=options.input_initial_val,
+            outputs=options.outputs,
+        )
         return _sized(loaded)
     except EngineError as error:
         name = sanitize(source.model.name)

@@ -151,7 +151,7 @@ def _capture(subject: Subject) -> Any:
 
 def _old_exporter(module: Any, subject: Subject, out: Path, opset: int) -> None:
     symbolics = OPERATORS | fake_quantization(module)
-    with _quiet(), torch.no_grad(), _registered(symbolics, opset):
+    with warnings.catch_warnings(action="ignore"), torch.no_grad(), _registered(symbolics, opset):
         torch.onnx.export(
             module,
             tuple(subject.plan.sample(0)),
@@ -166,7 +166,7 @@ def _old_exporter(module: Any, subject: Subject, out: Path, opset: int) -> None:
 
 
 def _new_exporter(program: Any, arguments: tuple[Any, ...], subject: Subject, out: Path) -> None:
-    with _quiet():
+    with warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
             program,
             arguments,
@@ -201,13 +201,6 @@ def _registered(symbolics: Mapping[str, Callable[..., Any]], opset: int) -> Iter
     finally:
         for name in symbolics:
             unregister_custom_op_symbolic(name, opset)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 _OLD_OPSET = 17

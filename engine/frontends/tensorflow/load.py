@@ -18,6 +18,7 @@ from engine.base.findings import EXTERNAL_WEIGHTS, Finding
 from engine.base.peers.far import Message
 from engine.base.text import sanitize
 from engine.frontends import converter_process
+from engine.frontends.ends import require_entries
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.numeric_check import NumericCheck, compare_outputs, load_reference
 from engine.frontends.onnx import load_onnx
@@ -161,12 +162,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     selection = select(graph, options, constants)
     _refuse(graph, selection)
     sizes = options.input_size_list
-    if sizes is not None and len(sizes) != len(selection.inputs):
-        raise SourceModelError(
-            f"'input_size_list' gives {len(sizes)} sizes for {len(selection.inputs)} inputs: "
-            f"{', '.join(sanitize(n, 80) for n in selection.inputs[:5])}.",
-            remedy="Give one for each input, in their order.",
-        )
+    require_entries(selection.inputs, sizes, "input_size_list")
     request = {
         "path": str(source.model.resolve()),
         "inputs": selection.inputs,

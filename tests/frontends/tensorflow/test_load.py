@@ -143,7 +143,7 @@ def test_a_predefined_constant_takes_the_place_of_a_placeholder(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"input_size_list": ((1, 4, 6, 3), (1,))}, "gives 2 sizes for 1 inputs"),
+        ({"input_size_list": ((1, 4, 6, 3), (1,))}, "has 2 entries; there are 1 inputs"),
         ({"input_size_list": ((5, 5),)}, "has 4 axes"),
         ({"input_size_list": ((4, 6, 5),)}, "does not take the graph"),
         ({"inputs": ("image", "kernel"), "outputs": ("image",)}, "No output needs|has no value"),
