@@ -104,11 +104,15 @@ def _device(root: Path, port: str, names: list[str]) -> UsbDevice:
 
 
 def _text(path: Path) -> str:
+    return sanitize(_read(path, _TEXT).decode("utf-8", "replace"), _TEXT).strip()
+
+
+def _read(path: Path, limit: int) -> bytes:
     try:
         with path.open("rb") as stream:
-            return sanitize(stream.read(_TEXT).decode("utf-8", "replace"), _TEXT).strip()
+            return stream.read(limit)
     except OSError:
-        return ""
+        return b""
 
 
 BOTH_MODES = "Cannot use both device with adb mode and device with ntb mode."
@@ -349,11 +353,7 @@ def _local(device_tree: Path) -> list[Device]:
 
 
 def _node(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(4096).decode("latin-1")
-    except OSError:
-        return ""
+    return _read(path, 4096).decode("latin-1")
 
 
 def _both_modes() -> Finding:

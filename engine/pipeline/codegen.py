@@ -208,23 +208,7 @@ def _attributes(index: int, spec: TensorSpec, plan: InputPlan) -> TensorAttribut
     if plan.takes_images:
         shape = (shape[0], plan.height, plan.width, plan.channels)
     layout = "NHWC" if plan.takes_images else plan.layout or "UNDEFINED"
-    return TensorAttributes(
-        index=index,
-        name=spec.name,
-        shape=shape,
-        layout=layout,
-        dtype="UINT8",
-        quantization="NONE",
-        fractional_length=0,
-        zero_point=0,
-        scale=1.0,
-        elements=0,
-        size=0,
-        size_with_stride=0,
-        width_stride=0,
-        height_stride=0,
-        pass_through=False,
-    )
+    return TensorAttributes(index, spec.name, shape, layout, "UINT8")
 
 
 def _random(

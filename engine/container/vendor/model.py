@@ -49,8 +49,8 @@ class VendorTensor:
             shapes, slopes), ``table``, ``copy`` (of a weight, for another place), ``commands``,
             ``tasks``, ``none`` (stands for an input or output that a layer leaves out), or
             ``code N``.
-        native_layout: ``feature`` or ``weight`` for the NPU's own order of elements, else empty.
-        native_shape: dimensions in that order (features: N, C1, H, W, C2).
+        native_shape: dimensions in the NPU's own order of elements (features: N, C1, H, W, C2);
+            empty where it has none.
         bytes: size in memory, with the NPU's padding; None where the file does not tell.
         quant: None for a tensor that is not quantized, or whose parameters are not established.
     """
@@ -59,7 +59,6 @@ class VendorTensor:
     shape: tuple[int, ...] = ()
     dtype: str = ""
     kind: str = "activation"
-    native_layout: str = ""
     native_shape: tuple[int, ...] = ()
     bytes: int | None = None
     quant: VendorQuant | None = None

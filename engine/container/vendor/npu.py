@@ -312,14 +312,13 @@ class _GraphReader:
         role = self._known(KINDS, kind, "tensor kind", name)
         if kind in _COMPILERS_OWN:  # most of a large model's tensors; no layer names them
             return VendorTensor(name, dtype=words, kind=role, bytes=size)
-        layout = LAYOUTS.get(table.number(1, "b"), "")
+        native = table.number(1, "b") in LAYOUTS
         return VendorTensor(
             name=name,
             shape=checked_shape(table.numbers(4), self._span),
             dtype=words,
             kind=role,
-            native_layout=layout,
-            native_shape=table.numbers(3) if layout else (),
+            native_shape=table.numbers(3) if native else (),
             bytes=size,
             quant=None if slots is None else self._quant(table, slots, name),
         )

@@ -97,7 +97,8 @@ KINDS: Mapping[int, str] = {
     10: "tasks",
 }
 
-LAYOUTS: Mapping[int, str] = {64: "feature", 65: "weight"}
+LAYOUTS = frozenset({64, 65})
+"""Of features and of weights in the NPU's own order."""
 
 _CONV = {
     "auto_pad": "text",

@@ -15,7 +15,7 @@ from pathlib import Path
 from engine.base.errors import DeviceStorageError
 from engine.base.paths import cache_folder, private_folder
 from engine.base.text import human_bytes, sanitize
-from engine.devices.probe.reading import read_text
+from engine.devices.probe.reading import output, read_text
 from engine.devices.transport import Moved, Transport
 
 _NAME = "rknntui"
@@ -32,7 +32,7 @@ _MODEL = re.compile(r"model-[0-9a-f]{16}\.rknn")
 _DIGEST = re.compile(r"\\?([0-9a-f]{64})\b")
 _PART_MINUTES = 60
 
-_MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "rootfs"})
+MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "rootfs"})
 
 
 def agent_name(sha256: str) -> str:
@@ -145,11 +145,8 @@ class BoardFolder:
 
     def free(self) -> int | None:
         """Free bytes for our files; None where the board does not tell."""
-        result = self.transport.run(["df", "-Pk", self.path])
-        columns = result.text.strip().rpartition("\n")[2].split()
-        if result.code or len(columns) < 6 or not columns[3].isdecimal():
-            return None
-        return int(columns[3][:15]) * 1024
+        volume = volume_of(self.transport, self.path)
+        return None if volume is None else volume[1]
 
     def require_room(self, size: int, what: str, *, clear: bool = False) -> None:
         """Refuse what does not fit.
@@ -242,7 +239,7 @@ def find_folder(transport: Transport) -> BoardFolder:
             tried.append(f"{path}: {reason}")
         else:
             kind = _file_system(transport, path)
-            return BoardFolder(transport, path, in_memory=kind in _MEMORY_FILESYSTEMS)
+            return BoardFolder(transport, path, in_memory=kind in MEMORY_FILESYSTEMS)
     raise DeviceStorageError(
         f"No folder of {transport.name} can be written.",
         cause=f"Tried were {'; '.join(tried)}.",
@@ -299,6 +296,17 @@ def _file_system(transport: Transport, path: str) -> str:
         if f"{path}/".startswith(f"{point}/") and len(point) >= len(best):
             best, kind = point, fields[2]
     return kind
+
+
+def volume_of(transport: Transport, path: str) -> tuple[str, int] | None:
+    """The device of the file system that holds a path, and its free bytes; None where the board
+    does not tell.
+    """
+    lines = output(transport, ["df", "-Pk", path]).strip().splitlines()
+    columns = lines[-1].split() if len(lines) > 1 else []
+    if len(columns) < 6 or not re.fullmatch("[0-9]{1,15}", columns[3]):
+        return None
+    return columns[0], int(columns[3]) << 10
 
 
 def available_memory(transport: Transport) -> int | None:

@@ -5,14 +5,10 @@ It is the one that the user has built, else the one that comes with this program
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
-
 from engine.base.errors import DeviceError
 from engine.base.text import sanitize
 from engine.devices.agent.built import TARGETS, BuiltAgent, agent_folder, find_built, target_of
-from engine.devices.board.layout import agent_name
-from engine.devices.probe.reading import HEAD, Elf, elf_of, first_line, output, read_elf
+from engine.devices.probe.reading import Elf, elf_of, first_line, output
 from engine.devices.transport import UNREACHABLE, Transport
 
 # a shell may be a script, as on emulated boards
@@ -23,33 +19,6 @@ _OF_MACHINE = {
     "armv7l": (TARGETS["armv7l"],),
     "x86_64": (TARGETS["x86_64"],),
 }
-
-
-@dataclass(frozen=True)
-class AgentProgram:
-    """What is sent.
-
-    Attributes:
-        content: of the file.
-    """
-
-    content: bytes
-
-    @property
-    def sha256(self) -> str:
-        """64 hex digits."""
-        return hashlib.sha256(self.content).hexdigest()
-
-    @property
-    def name(self) -> str:
-        """The name on the board."""
-        return agent_name(self.sha256)
-
-    @property
-    def processors(self) -> frozenset[Elf]:
-        """For which processor a library has to be that it loads; none where nothing is known."""
-        elf = read_elf(self.content[:HEAD])
-        return frozenset() if elf is None else frozenset({elf})
 
 
 def find_agent(transport: Transport) -> BuiltAgent:

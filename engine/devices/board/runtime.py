@@ -7,7 +7,7 @@ Times are in microseconds, sizes in bytes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.base.errors import (
@@ -22,7 +22,6 @@ from engine.base.plain import JsonObject
 from engine.devices.board.agents import Step
 from engine.devices.board.answers import emulated_refusal, long_text, number, text, times
 from engine.devices.board.exchange import OUTPUTS, receive_outputs, send_inputs
-from engine.devices.board.files import BoardFiles, Watched
 from engine.devices.board.layout import model_name
 from engine.devices.board.model_file import ModelFile, model_file, require_fit
 from engine.devices.board.results import (
@@ -36,7 +35,7 @@ from engine.devices.board.results import (
     read_open_model,
     told_progress,
 )
-from engine.devices.board.session import BoardSession
+from engine.devices.board.session import READ_LIMIT, BoardSession
 from engine.devices.board.tensors import BoardInput
 from engine.devices.probe.identify import EMULATED_MARK, identify
 from engine.devices.probe.libraries import usable_libraries
@@ -53,7 +52,6 @@ _MOST_LOOPS = 100_000
 _RUNS_OF_A_PART = 20_000
 """Inferences whose two times are far shorter than a line of the protocol may be."""
 _MOST_THREADS = 32
-_TEXT_LIMIT = 1 << 20
 _CLOCKS = "clocks.json"
 
 
@@ -66,8 +64,6 @@ class BoardRuntime:
         chip: of the board, as :mod:`engine.facts` names it; empty where it is not known, None asks
             the board.
         check: called ten times a second; what it raises cancels what is under way.
-        alone: whether it runs models. One that only reads and watches is no second user of the
-            board, and may be there beside one that runs.
 
     Raises:
         DeviceError: the board is in use, there is no agent for it, no folder can
@@ -81,13 +77,11 @@ class BoardRuntime:
         *,
         chip: str | None = None,
         check: Callable[[], object] | None = None,
-        alone: bool = True,
     ) -> None:
-        self._transport, self._chip, self._alone = transport, chip, alone
+        self._transport, self._chip = transport, chip
         self._opened: tuple[OpenModel, Step] | None = None
         self._hung = self._clocks_changed = False
-        self._session = BoardSession(transport, agent, check=check, alone=alone)
-        self._files = BoardFiles(self._session)
+        self._session = BoardSession(transport, agent, check=check)
         try:
             self._restore_left()
         except BaseException:
@@ -97,7 +91,7 @@ class BoardRuntime:
     def _restore_left(self) -> None:
         """Restore the clocks that a session changed which could not do it any more."""
         left = self._session.folder.at(_CLOCKS)
-        if self._alone and self._transport.read(left, limit=1 << 16) is not None:
+        if self._transport.read(left, limit=1 << 16) is not None:
             self.restore_clocks()
 
     @property
@@ -137,8 +131,6 @@ class BoardRuntime:
             DeviceLostError: the board has gone.
             JobCancelledError: or whatever else ``check`` raises.
         """
-        if not self._alone:
-            raise UsageError("This connection to the board only reads; it opens no models.")
         if library and not (library.startswith("/") and library.isprintable()):
             raise UsageError(f"{library} is no absolute path of a library.")
         file = model_file(model)
@@ -148,7 +140,7 @@ class BoardRuntime:
         libraries = usable_libraries(
             self._transport,
             file.generation,
-            session.program.processors,
+            session.processor,
             library,
         )
         name = model_name(file.sha256)
@@ -299,34 +291,13 @@ class BoardRuntime:
         answer = self._session.ask("memory", {}, seconds=_SHORT_SECONDS, before=[opening])
         return read_memory(answer)
 
-    def read(self, paths: Sequence[str], *, limit: int = _TEXT_LIMIT) -> dict[str, str | None]:
+    def read(self, paths: Sequence[str], *, limit: int = READ_LIMIT) -> dict[str, str | None]:
         """Small files of the board, such as of ``/proc`` and ``/sys``; ``*`` may be in a path.
 
         Returns:
             Path -> text as it is there, None where there is none; who shows it sanitizes it.
         """
-        return self._files.read(paths, limit=limit)
-
-    def watch(
-        self,
-        paths: Sequence[str],
-        *,
-        interval: float = 1.0,
-        count: int | None = None,
-        limit: int = 1 << 16,
-    ) -> Generator[Watched, None, None]:
-        """Small files of the board again and again, until the iterator is closed.
-
-        While it goes on nothing else can be asked here: a monitor beside a run has a
-        :class:`BoardRuntime` of its own (``alone=False``).
-
-        Args:
-            paths: as for :meth:`read`.
-            interval: seconds between two looks.
-            count: of looks; None for no end.
-            limit: bytes of each file.
-        """
-        return self._files.watch(paths, interval=interval, count=count, limit=limit)
+        return self._session.read(paths, limit=limit)
 
     def fix_clocks(self, values: Sequence[tuple[str, str]]) -> ClocksChanged:
         """Write governors and frequencies; their values of before are kept on the board.

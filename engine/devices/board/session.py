@@ -7,11 +7,13 @@ once for each request, which begins with what it has to know (see ``before``).
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from engine.base.errors import (
     DeviceError,
@@ -26,14 +28,32 @@ from engine.base.peers.far import Message
 from engine.base.peers.near import LOOK_SECONDS
 from engine.base.plain import JsonObject
 from engine.devices.board.agents import LiveAgent, OneShotAgent, Step
-from engine.devices.board.answers import mapping
+from engine.devices.board.answers import long_text, mapping, misfit_error, number
 from engine.devices.board.claims import claimed, put_record, require_alone
-from engine.devices.board.layout import BoardFolder, find_folder, new_run_name
-from engine.devices.board.program import AgentProgram, find_agent
+from engine.devices.board.layout import BoardFolder, agent_name, find_folder, new_run_name
+from engine.devices.board.program import find_agent
+from engine.devices.probe.reading import HEAD, read_elf
 from engine.devices.transport import Moved, Transport
 
+READ_LIMIT, _WATCH_LIMIT = 1 << 20, 1 << 16
+"""Bytes of each file that are read once, and at each look."""
+_READ_SECONDS = 30.0
+_MOST_FILES = 1 << 16
 QUIET_SECONDS = 30.0
 """How long an agent that reports at intervals may be quiet beyond them."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One look at some files of the board.
+
+    Attributes:
+        values: the texts are as the board has them: who shows one sanitizes it.
+        at: seconds by the clock of the board, which starts anywhere.
+    """
+
+    values: Mapping[str, str | None]
+    at: float
 
 
 class BoardSession:
@@ -49,7 +69,7 @@ class BoardSession:
         folder: ours on the board.
         run: name of this session's folder in it.
         place: this session's folder on this machine.
-        program: what was sent.
+        processor: for which one that program is; None where it does not tell.
 
     Raises:
         DeviceError: the board is in use, there is no agent for it, no folder can
@@ -85,15 +105,16 @@ class BoardSession:
             require_alone(folder)
             folder.remove_parts()
         content = find_agent(self.transport).content if agent is None else agent
-        self.program: AgentProgram = AgentProgram(content)
-        name = self.program.name
+        self.processor = read_elf(content[:HEAD])
+        sha256 = hashlib.sha256(content).hexdigest()
+        name = agent_name(sha256)
         source = self.place / name
         with output_errors(source):
-            source.write_bytes(self.program.content)
+            source.write_bytes(content)
         folder.put(
             source,
             name,
-            self.program.sha256,
+            sha256,
             "The program that runs models",
             executable=True,
             moved=self.moved(),
@@ -215,6 +236,39 @@ class BoardSession:
                 self._check()
                 time.sleep(min(LOOK_SECONDS, max(0.0, due - time.monotonic())))
 
+    def read(self, paths: Sequence[str], *, limit: int = READ_LIMIT) -> dict[str, str | None]:
+        """Small files of the board, such as of ``/proc`` and ``/sys``; ``*`` may be in a path.
+
+        Returns:
+            Path -> text as it is there, None where there is none; who shows it sanitizes it.
+
+        Raises:
+            DeviceError: the board has gone, does not answer, or refuses.
+        """
+        params: JsonObject = {"paths": list(paths), "limit": limit}
+        return _values(self.ask("read", params, seconds=_READ_SECONDS))
+
+    def watch(
+        self, paths: Sequence[str], *, interval: float = 1.0, count: int | None = None
+    ) -> Generator[Watched, None, None]:
+        """Files of the board again and again, until the iterator is closed.
+
+        While it goes on the session can be asked nothing else: a monitor beside a run has one of
+        its own (``alone=False``).
+
+        Args:
+            paths: as for :meth:`read`.
+            interval: seconds between two looks.
+            count: of looks; None for no end.
+
+        Raises:
+            DeviceError: as :meth:`read`.
+        """
+        look: JsonObject = {"paths": list(paths), "limit": _WATCH_LIMIT}
+        params: JsonObject = {**look, "interval": interval, "count": count}
+        for message in self.follow("watch", params, ("read", look), interval, count):
+            yield Watched(_values(message), number(message, "at"))
+
     def _require_agent(self) -> LiveAgent | OneShotAgent:
         if self._agent is None:
             raise DeviceError(
@@ -241,6 +295,20 @@ class BoardSession:
     def end(self) -> None:
         """Let the board go, also one that has gone; nothing of this session stays."""
         self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.end()
+
+
+def _values(answer: JsonObject) -> dict[str, str | None]:
+    """Path -> text of what `read` answers, or the progress of `watch`."""
+    values = mapping(answer.get("values", answer), "values")
+    if len(values) > _MOST_FILES:
+        raise misfit_error("it has too many files")
+    return {path: long_text(values, path) for path in values}
 
 
 def _result(answer: Message) -> Mapping[str, Any]:

@@ -53,11 +53,9 @@ class TensorAttributes:
         shape: its dimensions in the order of ``layout``.
         layout: ``NCHW``, ``NHWC``, ``NC1HWC2`` or ``UNDEFINED``.
         dtype: ``INT8``, ``UINT8``, ``FLOAT16``...
-        quantization: ``AFFINE`` (``scale`` and ``zero_point``), ``DFP`` (``fractional_length``) or
-            ``NONE``.
+        quantization: ``AFFINE`` (``scale`` and ``zero_point``), ``DFP`` or ``NONE``.
         elements: how many values.
         size: in bytes; ``size_with_stride`` with the rows' padding.
-        width_stride, height_stride: in elements; 0 where there is no padding.
         pass_through: whether the runtime takes it without conversion.
     """
 
@@ -66,16 +64,13 @@ class TensorAttributes:
     shape: tuple[int, ...]
     layout: str
     dtype: str
-    quantization: str
-    fractional_length: int
-    zero_point: int
-    scale: float
-    elements: int
-    size: int
-    size_with_stride: int
-    width_stride: int
-    height_stride: int
-    pass_through: bool
+    quantization: str = "NONE"
+    zero_point: int = 0
+    scale: float = 0.0
+    elements: int = 0
+    size: int = 0
+    size_with_stride: int = 0
+    pass_through: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,14 +146,11 @@ def _attributes(item: Any, index: int, where: str) -> TensorAttributes:
         layout=_one_of(item, "layout", _LAYOUTS),
         dtype=_one_of(item, "dtype", _DTYPES),
         quantization=_one_of(item, "quantization", _QUANTIZATIONS),
-        fractional_length=whole(item, "fl", -128, 127),
         zero_point=whole(item, "zero_point", -_I32, _U32),
         scale=number(item, "scale"),
         elements=whole(item, "elements", 1, _MOST_BYTES),
         size=whole(item, "size", 1, _MOST_BYTES),
         size_with_stride=whole(item, "size_with_stride", 0, _MOST_BYTES),
-        width_stride=whole(item, "w_stride", 0, _U32),
-        height_stride=whole(item, "h_stride", 0, _U32),
         pass_through=bool(item.get("pass_through")),
     )
 

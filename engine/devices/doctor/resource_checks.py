@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 from engine.base.text import human_bytes, sanitize
+from engine.devices.board.layout import MEMORY_FILESYSTEMS, volume_of
 from engine.devices.doctor.case import Case, shell_command
 from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.reading import output, ran, read_text
 from engine.devices.probe.versions import MINI_CHIPS, running_on
 from engine.devices.transport import Transport
+from engine.devices.transports.ntb import PROXY, PROXY_SOCKET, proxy_runs
 from engine.wire.doctor import Check
 
 ROOM = 64 << 20
@@ -29,26 +31,23 @@ _BESIDE = 4 << 20
 BUSY_PERCENT = 5.0
 """Load of the NPU from which on somebody else uses it."""
 
-_PROXY = "npu_transfer_proxy"
-_PROXY_SOCKET = "@transfer_proxy"
-
 
 def check_conflicts(case: Case) -> Iterator[Check]:
     """The vendor's proxy: one per machine, and it takes the place of adb's forward."""
     name = "ntb and adb"
     if case.proxy_is_needed:
-        pids = running_on(case.transport, _PROXY)
+        pids = running_on(case.transport, PROXY)
         if pids:
-            yield Check(name, "ok", f"{_PROXY} runs on the board, process {pids[0]}")
+            yield Check(name, "ok", f"{PROXY} runs on the board, process {pids[0]}")
         else:
             yield Check(
                 name,
                 "bad" if pids is not None else "note",
-                f"{_PROXY} does not run on the board"
+                f"{PROXY} does not run on the board"
                 if pids is not None
                 else "the processes of the board could not be listed",
                 "Programs reach the NPU of RK3399Pro through it. It is started as root.",
-                (shell_command(case.transport, ["sudo", _PROXY]),),
+                (shell_command(case.transport, ["sudo", PROXY]),),
             )
         return
     here, pids_here = _proxy_here(case.proc)
@@ -57,19 +56,19 @@ def check_conflicts(case: Case) -> Iterator[Check]:
         yield Check(
             name,
             "note",
-            f"{_PROXY} runs on this machine, process {pid}",
+            f"{PROXY} runs on this machine, process {pid}",
             "The vendor's PC toolkit cannot use adb beside it; this program can. End it where it "
             "is not needed: boards in NTB mode are lost then, and may have to be restarted.",
             (f"kill {pid}",),
         )
     elif case.transport.kind == "ntb" and not here:
         remedy = "Boards in NTB mode are reached through it. It comes with the vendor's toolkit."
-        yield Check(name, "bad", f"{_PROXY} does not run on this machine", remedy, (_PROXY,))
+        yield Check(name, "bad", f"{PROXY} does not run on this machine", remedy, (PROXY,))
     elif here and not pids_here:
         yield Check(
             name,
             "note",
-            f"a program of this machine has the socket {_PROXY_SOCKET}",
+            f"a program of this machine has the socket @{PROXY_SOCKET}",
             "A vendor's toolkit in use makes it for a board over adb; one at a time can.",
         )
     else:
@@ -78,19 +77,15 @@ def check_conflicts(case: Case) -> Iterator[Check]:
 
 def _proxy_here(proc: Path) -> tuple[bool, tuple[int, ...]]:
     """Whether the proxy's socket exists on this machine, and the processes of that name."""
-    there = False
-    with contextlib.suppress(OSError):
-        text = (proc / "net" / "unix").read_text("ascii", "replace")
-        there = any(line.endswith(_PROXY_SOCKET) for line in text.splitlines())
     pids = []
     with contextlib.suppress(OSError):
         for folder in proc.iterdir():
             if folder.name.isdecimal():
                 with contextlib.suppress(OSError):
                     comm = (folder / "comm").read_text("utf-8", "replace").strip()
-                    if comm == _PROXY[:15]:  # the kernel keeps fifteen characters
+                    if comm == PROXY[:15]:  # the kernel keeps fifteen characters
                         pids.append(int(folder.name))
-    return there, tuple(sorted(pids))
+    return proxy_runs(proc / "net" / "unix"), tuple(sorted(pids))
 
 
 def _usual(case: Case) -> int:
@@ -129,12 +124,8 @@ def _folders(case: Case) -> tuple[str, ...]:
 def _free(case: Case) -> tuple[str, int, bool] | None:
     """(folder, free bytes, whether it is memory) of the first of these folders that is there."""
     for folder in _folders(case):
-        done = ran(case.transport, ["df", "-Pk", folder])
-        lines = done.text.splitlines() if done and not done.code else []
-        fields = lines[-1].split() if len(lines) > 1 else []
-        size = fields[3] if len(fields) >= 6 else ""
-        if re.fullmatch("[0-9]{1,15}", size):
-            return folder, int(size) << 10, fields[0] in ("tmpfs", "ramfs", "rootfs")
+        if (volume := volume_of(case.transport, folder)) is not None:
+            return folder, volume[1], volume[0] in MEMORY_FILESYSTEMS
     return None
 
 

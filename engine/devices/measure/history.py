@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import OutputError, UsageError
-from engine.base.files import open_regular, output_errors, read_regular
-from engine.base.paths import private_file, private_folder, state_folder
+from engine.base.files import atomic_write, open_regular, output_errors, read_regular
+from engine.base.paths import private_folder, state_folder
 from engine.base.peers.far import encode as json_line
 from engine.base.process import try_lock
 from engine.base.text import sanitize
@@ -99,7 +99,7 @@ def save_run(run: MeasuredRun) -> str:
         )
     with output_errors(path):
         private_folder(folder)
-        _write(path, content)
+    atomic_write(path, content, overwrite=True, private=True)
     with contextlib.suppress(OSError):  # the run is kept all the same
         _prune(folder)
     return name
@@ -116,17 +116,6 @@ def _bounded(conditions: Conditions) -> dict[str, Any]:
         "versions": {sanitize(name, 40): sanitize(text, 200) for name, text in versions},
         "clocks": {sanitize(part, 40): hertz for part, hertz in clocks},
     }
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        with private_file(temporary) as stream:
-            stream.write(content)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _prune(folder: Path) -> None:

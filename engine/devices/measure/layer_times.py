@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import DeviceError, EngineError, JobCancelledError
 from engine.devices.measure.measured_run import LayerTable
-from engine.devices.measure.perf_layers import LayerRow, LayerRows, layer_rows
+from engine.devices.measure.perf_layers import LayerRow, layer_rows, unmatched_note
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.model_source import FindLayers
 from engine.wire.devices import LayerTime, TimedStep
@@ -75,17 +75,17 @@ def layer_times_of(
     report = replace(report, rows=tuple(replace(row, name=told(row.name)) for row in report.rows))
     text = told(text)
     notes: list[str] = []
-    matched = LayerRows(tuple(LayerRow(row, None, "nothing") for row in report.rows), ())
+    matched = tuple(LayerRow(row, None, "nothing") for row in report.rows)
     try:
         layers = find()
         if layers is not None:
             matched = layer_rows(report, layers)
-            notes += [lost] if (lost := matched.told()) else []
+            notes += filter(None, [unmatched_note(matched)])
     except (DeviceError, JobCancelledError):
         raise
     except EngineError as error:
         notes.append(f"The layers of the build are not known: {error}")
-    rows = tuple(map(_row, matched.rows))
+    rows = tuple(map(_row, matched))
     table = LayerTable(report.dialect, report.microseconds, report.total_kind, rows)
     return LayerTimes(rows, table, text, tuple(notes))
 

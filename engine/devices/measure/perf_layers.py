@@ -12,9 +12,8 @@ by its place in the table.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from engine.base.text import sanitize, some_of
@@ -65,65 +64,25 @@ class LayerRow:
     also: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class LayerRows:
-    """The rows of a report, with their layers; in the order of the report.
-
-    Attributes:
-        rows: all of them.
-        without: ids of layers that no row is about, as those that the runtime's compiler merged.
-    """
-
-    rows: tuple[LayerRow, ...]
-    without: tuple[str, ...]
-
-    @cached_property
-    def by_layer(self) -> Mapping[str, tuple[PerfRow, ...]]:
-        """Layer id -> its rows; several where the runtime's compiler cut a layer into steps.
-
-        A row of several layers stands at the first of them.
-        """
-        rows: dict[str, tuple[PerfRow, ...]] = {}
-        for row in self.rows:
-            if row.layer is not None:
-                rows[row.layer] = (*rows.get(row.layer, ()), row.row)
-        return rows
-
-    @property
-    def microseconds(self) -> dict[str, float]:
-        """Layer id -> time of all its rows; without layers that have no time."""
-        times = {
-            layer: [row.microseconds for row in rows if row.microseconds is not None]
-            for layer, rows in self.by_layer.items()
-        }
-        return {layer: sum(microseconds) for layer, microseconds in times.items() if microseconds}
-
-    @property
-    def unmatched(self) -> tuple[LayerRow, ...]:
-        """Rows that are about no layer that is known."""
-        return tuple(row for row in self.rows if row.found == "nothing")
-
-    def told(self) -> str:
-        """A sentence on rows that no layer was found for; empty where there are none."""
-        lost = self.unmatched
-        if not lost:
-            return ""
-        names = [sanitize(row.row.name or f"row {row.row.id}", 120) for row in lost]
-        shown = some_of(names, _SHOWN)
-        return f"{len(lost)} of {len(self.rows)} rows belong to no layer known here: {shown}."
-
-
-def layer_rows(report: PerfReport, layers: LayerMap) -> LayerRows:
-    """Find the layer of every row.
+def layer_rows(report: PerfReport, layers: LayerMap) -> tuple[LayerRow, ...]:
+    """Find the layer of every row; in the order of the report.
 
     Args:
         report: as a board printed it.
         layers: of the graph that the model was made from.
     """
     names = _Names(layers)
-    rows = tuple(names.find(row) for row in report.rows)
-    seen = {layer for layer_row in rows for layer in (layer_row.layer, *layer_row.also)}
-    return LayerRows(rows, tuple(one.id for one in layers.layers if one.id not in seen))
+    return tuple(names.find(row) for row in report.rows)
+
+
+def unmatched_note(rows: Sequence[LayerRow]) -> str:
+    """A sentence on rows that no layer was found for; empty where there are none."""
+    lost = [row.row for row in rows if row.found == "nothing"]
+    if not lost:
+        return ""
+    names = [sanitize(row.name or f"row {row.id}", 120) for row in lost]
+    shown = some_of(names, _SHOWN)
+    return f"{len(lost)} of {len(rows)} rows belong to no layer known here: {shown}."
 
 
 class _Names:

@@ -44,7 +44,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")
 def usable_libraries(
     transport: Transport,
     generation: int | None,
-    wanted: frozenset[Elf],
+    wanted: Elf | None,
     given: str = "",
 ) -> tuple[str, ...]:
     """The libraries that are on a board and fit what loads them, in the order in which to try them.
@@ -52,7 +52,7 @@ def usable_libraries(
     Args:
         transport: the board.
         generation: of the model; None where it is not known.
-        wanted: the processors of what loads them; empty where nothing is known.
+        wanted: the processor of what loads them; None where nothing is known.
         given: the library that the user names, in place of all others.
 
     Raises:
@@ -71,17 +71,16 @@ def usable_libraries(
         if head is None:
             continue
         elf = read_elf(head)
-        if elf is None or (wanted and elf not in wanted):
+        if elf is None or (wanted and elf != wanted):
             foreign.append(f"{path} is for {elf}" if elf else f"{path} is no library")
         else:
             usable.append(path)
     if usable:
         return tuple(usable)
     if foreign:
-        runs = " or ".join(sorted(str(runnable) for runnable in wanted)) or "another processor"
         raise RuntimeLibraryError(
             f"No runtime library of {transport.name} fits its agent.",
-            cause=f"{'; '.join(foreign)}. The agent there is for {runs}.",
+            cause=f"{'; '.join(foreign)}. The agent there is for {wanted or 'another processor'}.",
             remedy="Install the library of the vendor for this processor, or build the "
             "agent for that of the library: rknntui devices agent build.",
         )

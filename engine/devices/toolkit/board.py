@@ -332,16 +332,8 @@ def _attributes(at: int, port: VendorPort) -> TensorAttributes:
         shape=shape,
         layout=layout,
         dtype=port.tensor.dtype.upper() or "UINT8",
-        quantization="NONE",
-        fractional_length=0,
-        zero_point=0,
-        scale=0.0,
         elements=elements,
         size=elements,
-        size_with_stride=0,
-        width_stride=0,
-        height_stride=0,
-        pass_through=False,
     )
 
 

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -122,7 +123,8 @@ class LocalTransport:
         with Source(source) as stream:
             try:
                 with _storage(target), part.open("xb") as copy:
-                    _send(stream, copy, moved)
+                    pieces = iter(partial(stream.read, _CHUNK), b"")
+                    write_pieces(pieces, copy, target, size=stream.size, moved=moved)
                     copy.flush()
                     os.fsync(copy.fileno())
                 with _storage(target):
@@ -226,15 +228,6 @@ def _storage(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise storage_error(path, error.strerror or str(error)) from error
-
-
-def _send(source: Source, copy: BinaryIO, moved: Moved | None) -> None:
-    done = 0
-    while data := source.read(_CHUNK):
-        copy.write(data)
-        done += len(data)
-        if moved is not None:
-            moved(done, max(done, source.size))
 
 
 def _pieces(stream: BinaryIO, source: str) -> Iterator[bytes]:

@@ -22,6 +22,9 @@ from engine.base.text import sanitize
 PROXY = "npu_transfer_proxy"
 """The vendor's program, found on the PATH."""
 
+PROXY_SOCKET = "transfer_proxy"
+"""Its abstract socket on this machine, or that of an adb forward in its place."""
+
 _HEADER = "List of ntb devices attached"
 _LINE = re.compile(r"([!-~]{1,64})\s+([0-9a-f]{1,8})\s+([A-Z_]{1,32})")
 _OUTPUT_LIMIT = 1 << 16
@@ -130,7 +133,7 @@ def proxy_runs(sockets: Path = Path("/proc/net/unix")) -> bool:
     """Whether a proxy, or an adb forward in its place, serves this machine."""
     try:
         with sockets.open("rb") as stream:
-            return any(line.rstrip().endswith(b" @transfer_proxy") for line in stream)
+            return any(line.rstrip().endswith(f" @{PROXY_SOCKET}".encode()) for line in stream)
     except OSError:
         return False
 

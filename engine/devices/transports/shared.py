@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -94,7 +95,7 @@ def write_pieces(
     stream: BinaryIO,
     path: str,
     *,
-    limit: int,
+    limit: int = sys.maxsize,
     size: int,
     moved: Moved | None,
 ) -> int:

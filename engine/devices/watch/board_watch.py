@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 from engine.base.errors import (
     DeviceError,
@@ -14,7 +14,6 @@ from engine.base.errors import (
 )
 from engine.base.text import sanitize
 from engine.devices.address import Address
-from engine.devices.board.files import BoardFiles
 from engine.devices.board.session import BoardSession
 from engine.devices.probe.identify import board_facts, identify
 from engine.devices.probe.state import StateReader, once_paths, parse, watch_paths
@@ -137,13 +136,9 @@ class BoardWatch:
     ) -> Generator[tuple[float, BoardState], None, None]:
         """Looks of the agent."""
         times = BoardTimes()
-        session = BoardSession(board, check=self._check, alone=False)
-        with ExitStack() as held:
-            held.callback(session.end)
-            files = BoardFiles(session)
-            lasting = files.read(once_paths(chip))
-            looks = files.watch(watch_paths(chip), interval=self._interval)
-            with closing(looks):
+        with BoardSession(board, check=self._check, alone=False) as session:
+            lasting = session.read(once_paths(chip))
+            with closing(session.watch(watch_paths(chip), interval=self._interval)) as looks:
                 for look in looks:
                     state = parse({**lasting, **look.values}, chip)
                     yield times.at(look.at, self._now()), state

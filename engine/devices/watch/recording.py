@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, Self
 
 from engine.base.errors import UsageError
 from engine.base.files import atomic_write, open_regular, output_errors
@@ -41,9 +41,7 @@ _LONGEST_SECONDS = 1e9
 _RARE = 10_000
 """Lines that are no samples, which a job's record keeps when they are shown."""
 
-_KINDS: dict[type, str] = {BoardFacts: "board", BoardNote: "note", BoardSample: "sample"}
-
-T = TypeVar("T")
+_KINDS: dict[type[Told], str] = {BoardFacts: "board", BoardNote: "note", BoardSample: "sample"}
 
 
 class Recorder:
@@ -238,17 +236,11 @@ class Recording:
         return fields
 
     def _told(self, kind: str, value: Any) -> Told:
-        if kind == "board":
-            return self._of(BoardFacts, value)
-        if kind == "note":
-            return self._of(BoardNote, value)
-        if kind == "sample":
-            return self._of(BoardSample, value)
-        raise self._error(f"there is no {sanitize(kind, 40)!r} in a recording")
-
-    def _of(self, kind: type[T], value: Any) -> T:
+        wanted = next((one for one, name in _KINDS.items() if name == kind), None)
+        if wanted is None:
+            raise self._error(f"there is no {sanitize(kind, 40)!r} in a recording")
         try:
-            return read_request(kind, value)
+            return read_request(wanted, value)
         except UsageError as error:
             raise self._error(error.what.rstrip(".")) from None
 

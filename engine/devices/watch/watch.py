@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.events import LogLine, Reporter, StageFinished, StageStarted
@@ -18,6 +19,7 @@ from engine.devices.watch.board_watch import BoardWatch, Reach, Told
 from engine.devices.watch.recording import Recorder
 from engine.devices.watch.sums import BOARDS, WatchSums
 from engine.wire.board import BoardFacts
+from engine.wire.method import Part
 from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, BoardSample, Monitored, WatchParams
 
 _MOST = 512
@@ -58,6 +60,7 @@ class Mailbox:
         return event
 
 
+_PARTS: dict[type, Part[Any]] = {BoardFacts: BOARD, BoardNote: NOTE, BoardSample: SAMPLE}
 _LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
 _LOOK_SECONDS = 0.05
 _REACH_SECONDS = 60.0
@@ -129,12 +132,7 @@ def watch_boards(
 
 def tell(told: Told, reporter: Reporter) -> None:
     """Emit what was told of a board."""
-    if isinstance(told, BoardFacts):
-        reporter.emit(BOARD.event(told))
-    elif isinstance(told, BoardNote):
-        reporter.emit(NOTE.event(told))
-    else:
-        reporter.emit(SAMPLE.event(told))
+    reporter.emit(_PARTS[type(told)].event(told))
 
 
 def _addresses(devices: Sequence[str]) -> list[Address]:

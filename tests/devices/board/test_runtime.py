@@ -19,6 +19,7 @@ from engine.base.errors import (
 from engine.devices.board.layout import find_folder
 from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.session import BoardSession
 from engine.devices.board.tensors import BoardInput
 from tests.container.vendor import build
 from tests.devices.board.running import IMAGE, TOTAL, opened
@@ -79,14 +80,14 @@ def test_files_are_read_and_watched(board: FakeBoard, tmp_path: Path) -> None:
     with BoardRuntime(board, fake_agent()) as runtime:
         paths = [str(path), "/nothing/here"]
         assert runtime.read(paths) == {paths[0]: "NPU load:  7%\n", paths[1]: None}
-        seen = list(runtime.watch(paths, interval=0.01, count=3))
+        seen = list(runtime._session.watch(paths, interval=0.01, count=3))
         assert [each.values[paths[0]] for each in seen] == ["NPU load:  7%\n"] * 3
         assert seen[0].at <= seen[1].at <= seen[2].at
 
 
 def test_who_looks_no_more_can_ask_again(board: FakeBoard, model: Path, tmp_path: Path) -> None:
     with opened(board, model) as runtime:
-        watched = runtime.watch([str(tmp_path)], interval=0.01)
+        watched = runtime._session.watch([str(tmp_path)], interval=0.01)
         next(watched)
         watched.close()
         assert runtime.run([BoardInput(IMAGE)]).outputs[0].array[0, 0] == TOTAL
@@ -95,11 +96,9 @@ def test_who_looks_no_more_can_ask_again(board: FakeBoard, model: Path, tmp_path
 def test_one_that_only_reads_may_be_beside_one_that_runs(board: FakeBoard, model: Path) -> None:
     with (
         opened(board, model) as runtime,
-        BoardRuntime(board, fake_agent(), alone=False) as watching,
+        BoardSession(board, fake_agent(), alone=False) as watching,
     ):
         assert watching.read(["/proc/version"])["/proc/version"]
-        with pytest.raises(UsageError, match="only reads"):
-            watching.open(model)
         runtime.run([BoardInput(IMAGE)])
 
 

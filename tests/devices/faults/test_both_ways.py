@@ -36,6 +36,7 @@ from engine.devices.address import Address
 from engine.devices.board.layout import find_folder
 from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.session import BoardSession
 from engine.devices.board.tensors import BoardInput
 from engine.devices.doctor.diagnose import diagnose
 from engine.devices.probe.identify import identify
@@ -93,7 +94,7 @@ def test_the_agent_does_all_that_it_is_asked_for(way: Way) -> None:
         assert "MemTotal" in str(files["/proc/meminfo"])
         assert files["/sys/class/thermal/thermal_zone0/type"] == "soc-thermal\n"
         assert files["/nothing"] is None
-        looks = list(runtime.watch(["/proc/loadavg"], interval=0.02, count=2))
+        looks = list(runtime._session.watch(["/proc/loadavg"], interval=0.02, count=2))
         load = "0.10 0.05 0.01 1/120 321\n"
         assert [look.values["/proc/loadavg"] for look in looks] == [load] * 2
         (node,) = way.made.root.glob("sys/class/devfreq/*npu*/governor")
@@ -228,7 +229,7 @@ def test_two_clients_at_once(way: Way) -> None:
             BoardRuntime(way.open())
         assert told(caught.value)
         # one that only looks may
-        with BoardRuntime(way.open(), alone=False) as watching:
+        with BoardSession(way.open(), alone=False) as watching:
             assert "MemTotal" in str(watching.read(["/proc/meminfo"])["/proc/meminfo"])
         assert runtime.run([image(way)]).outputs
     way.check()

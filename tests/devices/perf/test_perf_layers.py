@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.devices.measure.perf_layers import layer_rows
+from engine.devices.measure.perf_layers import layer_rows, unmatched_note
 from engine.devices.measure.perf_report import PerfReport, PerfRow
 from engine.graph.layers import Layer, LayerMap
 
@@ -58,7 +58,7 @@ def _report(*rows: PerfRow) -> PerfReport:
     ],
 )
 def test_names(name: str, layer: str | None, found: str) -> None:
-    (row,) = layer_rows(_report(PerfRow(1, op="Conv", name=name)), LAYERS).rows
+    (row,) = layer_rows(_report(PerfRow(1, op="Conv", name=name)), LAYERS)
     assert (row.layer, row.found) == (layer, found)
 
 
@@ -76,11 +76,8 @@ def test_names(name: str, layer: str | None, found: str) -> None:
     ],
 )
 def test_rows_of_several_nodes(name: str, layer: str | None, also: tuple[str, ...]) -> None:
-    rows = layer_rows(_report(PerfRow(1, op="Conv", name=name, microseconds=5.0)), LAYERS)
-    (row,) = rows.rows
+    (row,) = layer_rows(_report(PerfRow(1, op="Conv", name=name)), LAYERS)
     assert (row.layer, row.also) == (layer, also)
-    assert rows.microseconds == ({} if layer is None else {layer: 5.0})
-    assert not {layer, *also} & set(rows.without)
 
 
 def test_generation_1_names() -> None:
@@ -90,7 +87,7 @@ def test_generation_1_names() -> None:
         PerfRow(3, op="CONVOLUTION", name="net/Relu6_5_2", uid=6),
         PerfRow(4, op="CONVOLUTION", name="convolution.relu.pooling.layer2_2"),
     )
-    assert [row.layer for row in layer_rows(rows, LAYERS).rows] == ["add", "add", None, None]
+    assert [row.layer for row in layer_rows(rows, LAYERS)] == ["add", "add", None, None]
 
 
 def test_a_name_of_a_node_and_of_a_foreign_tensor_goes_by_the_operator() -> None:
@@ -98,34 +95,26 @@ def test_a_name_of_a_node_and_of_a_foreign_tensor_goes_by_the_operator() -> None
     rows = _report(
         PerfRow(1, op="ConvRelu", name="Conv:x"), PerfRow(2, op="MaxPool", name="MaxPool:x")
     )
-    assert [row.layer for row in layer_rows(rows, layers).rows] == ["x", "pool"]
+    assert [row.layer for row in layer_rows(rows, layers)] == ["x", "pool"]
 
 
-def test_times_by_layer_and_what_is_left() -> None:
-    found = layer_rows(
+def test_what_is_left_is_told() -> None:
+    rows = layer_rows(
         _report(
-            PerfRow(1, op="InputOperator", name="InputOperator:data", microseconds=4.0),
-            PerfRow(2, op="ConvRelu", name="Conv:conv1_tile0", microseconds=10.0),
-            PerfRow(3, op="ConvRelu", name="Conv:conv1_tile1", microseconds=2.5),
+            PerfRow(1, op="InputOperator", name="InputOperator:data"),
+            PerfRow(2, op="ConvRelu", name="Conv:conv1_tile0"),
+            PerfRow(3, op="ConvRelu", name="Conv:conv1_tile1"),
             PerfRow(4, op="Add", name="Add:add"),
-            PerfRow(5, op="Pad", name="Pad:lost", microseconds=1.0),
-            PerfRow(6, op="Pad", name="Pad:both", microseconds=1.0),
-            PerfRow(7, op="OutputOperator", name="OutputOperator:conv1", microseconds=4.0),
-            PerfRow(8, op="exDataConvert", name="exDataConvert:conv1", microseconds=9.0),
+            PerfRow(5, op="Pad", name="Pad:lost"),
+            PerfRow(6, op="Pad", name="Pad:both"),
+            PerfRow(7, op="OutputOperator", name="OutputOperator:conv1"),
+            PerfRow(8, op="exDataConvert", name="exDataConvert:conv1"),
         ),
         LAYERS,
     )
-    assert found.microseconds == {"conv1": 12.5}
-    assert [row.id for row in found.by_layer["conv1"]] == [2, 3]
-    assert found.without == ("/model/pool", "split_a", "split_b", "shared", "unused")
-    assert [each.row.id for each in found.unmatched] == [5, 6]
-    assert [each.found for each in found.rows if each.layer is None] == [
-        "input",
-        "nothing",
-        "nothing",
-        "output",
-        "conversion",
-    ]
-    assert found.unmatched[1].why == "2 layers come from both: split_a, split_b"
-    assert found.told() == "2 of 8 rows belong to no layer known here: Pad:lost, Pad:both."
-    assert layer_rows(_report(PerfRow(2, op="ConvRelu", name="Conv:conv1")), LAYERS).told() == ""
+    found = ["input", "ending", "ending", "name", "nothing", "nothing", "output", "conversion"]
+    assert [row.found for row in rows] == found
+    assert [row.layer for row in rows if row.layer] == ["conv1", "conv1", "add"]
+    assert rows[5].why == "2 layers come from both: split_a, split_b"
+    told = "2 of 8 rows belong to no layer known here: Pad:lost, Pad:both."
+    assert (unmatched_note(rows), unmatched_note(rows[:4])) == (told, "")

@@ -119,7 +119,7 @@ def test_the_agent_reads_what_the_state_is_made_of(board: Boards, chip: str) -> 
     with BoardRuntime(way, chip=chip) as runtime:
         lasting = runtime.read(once_paths(chip))
         state = None
-        for looked in runtime.watch(watch_paths(chip), interval=0.05, count=2):
+        for looked in runtime._session.watch(watch_paths(chip), interval=0.05, count=2):
             state = parse({**lasting, **looked.values}, chip)
         alone = read_state(way, chip)
         assert state is not None

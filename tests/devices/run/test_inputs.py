@@ -27,16 +27,8 @@ def tensor(
         shape=shape,
         layout=layout,
         dtype=dtype,
-        quantization="AFFINE",
-        fractional_length=0,
-        zero_point=0,
-        scale=1.0,
         elements=count,
         size=count,
-        size_with_stride=count,
-        width_stride=0,
-        height_stride=0,
-        pass_through=False,
     )
 
 

@@ -52,20 +52,17 @@ class AdbTransport:
         server: on which server.
         serial: its serial number or network address.
         number: the server's number of its connection, where several boards share a serial number.
-        features: what its adbd can do, as the server says.
 
     Attributes:
         kind: ``adb``.
         name: serial number, with ``#NUMBER`` where it was given.
-        converses: whether its adbd has ``shell_v2``.
+        converses: whether its adbd has ``shell_v2``; :meth:`open` asks.
     """
 
-    def __init__(
-        self, server: AdbServer, serial: str, number: int | None, features: frozenset[str]
-    ) -> None:
+    def __init__(self, server: AdbServer, serial: str, number: int | None) -> None:
         self.kind: TransportKind = "adb"
         self.name = serial if number is None else f"{serial}#{number}"
-        self.converses = "shell_v2" in features
+        self.converses = False
         self._server = server
         self._serial = serial
         self._number = number
@@ -94,8 +91,9 @@ class AdbTransport:
                 remedy="Take one from the list of devices.",
             )
         server = server or AdbServer.of_environment()
-        board = cls(server, serial, int(numbered[2]) if numbered else None, frozenset())
-        return cls(server, serial, board._number, board._features())
+        board = cls(server, serial, int(numbered[2]) if numbered else None)
+        board.converses = "shell_v2" in board._features()
+        return board
 
     def run(
         self,
@@ -300,15 +298,13 @@ class AdbTransport:
             link.request("sync:", deadline)
             yield link
 
-    def _features(self) -> frozenset[str]:
-        board = (
-            f"-serial:{self._serial}" if self._number is None else f"-transport-id:{self._number}"
-        )
+    def _features(self) -> list[str]:
+        board = f"serial:{self._serial}" if self._number is None else f"transport-id:{self._number}"
         deadline = Deadline(_OPEN_SECONDS)
         with self._reaching("tell what it can do"):
             if self._number is not None:
                 self._check_number(deadline)
-            return frozenset(self._server.ask(f"host{board}:features", deadline).split(","))
+            return self._server.ask(f"host-{board}:features", deadline).split(",")
 
     @contextmanager
     def _reaching(self, doing: str) -> Iterator[None]:
