@@ -262,8 +262,7 @@ class _Lowering:
         real = (steps.astype(np.float32) * scale).astype(np.float32)
         out.name = self._names.claim(f"{name}/folded")
         value = self._new(name, real, claimed=True)
-        for use in tuple(out.uses()):
-            use.node.replace_input_with(use.idx, value)
+        out.replace_all_uses_with(value)
         self._graph.remove(node, safe=True)
 
     def widen(self, node: ir.Node) -> None:

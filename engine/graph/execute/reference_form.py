@@ -53,9 +53,8 @@ def reference_form(graph: Graph, *, names: bool = False) -> Graph:
     copy = graph.copy() if form is graph else form
     for name in bounds:
         node = copy.node(name)
-        source = node.inputs[0]
-        for use in tuple(node.outputs[0].uses()):
-            use.node.replace_input_with(use.idx, source)
+        if node.inputs[0] is not None:
+            node.outputs[0].replace_all_uses_with(node.inputs[0])
         copy.model.graph.remove(node, safe=True)
     for table in _exact(tables):
         _look_up(copy, table)
@@ -205,9 +204,8 @@ def _look_up(graph: Graph, table: _Table) -> None:
     alpha = {"alpha": table.alpha}
     lookup = new_node("QLinearLeakyRelu", inputs, out, table.node, alpha, domain=_DOMAIN)
     inner.insert_before(quantizer, lookup)
-    lookup.outputs[0].name, result.name = name, lookup.outputs[0].name
-    for use in tuple(result.uses()):
-        use.node.replace_input_with(use.idx, lookup.outputs[0])
+    out.name, result.name = name, out.name
+    result.replace_all_uses_with(out)
     inner.remove([quantizer, node], safe=True)
     if not real.uses() and not real.is_graph_output():
         inner.remove(source, safe=True)

@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams, UniqueNames
 from engine.graph.ir.graph import no_collection
-from engine.graph.ir.spec import name_of
+from engine.graph.ir.spec import add_constant, name_of, new_value, numbers_of
 from engine.graph.layers import ADDED, GUARD, LayerMap, StoredTensor
 from engine.quantize.dtypes.scheme import bias_params, half_params, quantize_bias
 from engine.quantize.interface import LayerWeights
@@ -46,16 +46,11 @@ class Builder:
         self, hint: str, array: np.ndarray, dtype: ir.DataType | None = None
     ) -> ir.Value:
         """A constant; ``dtype`` where numpy has no such type (4 bits)."""
-        name = self.names.claim(hint)
-        tensor = ir.Tensor(array, dtype=dtype, name=name)
-        value = ir.Value(
-            name=name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(array.shape),
-            const_value=tensor,
-        )
-        self.inner.register_initializer(value)
-        return value
+        return add_constant(self.inner, self.names.claim(hint), array, dtype)
+
+    def tensor(self, hint: str, dtype: ir.DataType, shape: ir.Shape | None) -> ir.Value:
+        """What a node may write."""
+        return new_value(self.names.claim(hint), dtype, shape)
 
     def parameter(self, hint: str, array: np.ndarray) -> ir.Value:
         """A constant; equal ones are made once, as many tensors share their scale."""
@@ -104,10 +99,9 @@ class Builder:
             bounds: smallest and largest integer; where they are narrower than the dtype, a Max and
                 a Min on the integers hold them: ONNX Runtime keeps its integer kernels around them.
         """
-        kind = ir.TensorType(ir.DataType[params.dtype.upper()])
-        scale, zero = self._scalars(name, params)
-        stored = self.names.claim(f"{name}/quantized")
-        steps = ir.Value(name=stored, type=kind, shape=value.shape)
+        dtype = ir.DataType[params.dtype.upper()]
+        scale, zero = (self.parameter(f"{name}/{hint}", a) for hint, a in _arrays(params))
+        steps = stored = self.tensor(f"{name}/quantized", dtype, value.shape)
         hint = f"{name}/QuantizeLinear"
         last = self.insert_after(
             self.node("QuantizeLinear", [value, scale, zero], steps, hint), value.producer()
@@ -117,31 +111,24 @@ class Builder:
             if bound == widest:
                 continue
             limit = self.parameter(f"{name}/{op}", np.array(bound, params.dtype))
-            held = ir.Value(
-                name=self.names.claim(f"{name}/{op.lower()}"), type=kind, shape=value.shape
-            )
+            held = self.tensor(f"{name}/{op.lower()}", dtype, value.shape)
             last = self.insert_after(self.node(op, [steps, limit], held, f"{name}/{op}"), last)
             steps = held
         hint = f"{name}/DequantizeLinear"
         self.insert_after(self.node("DequantizeLinear", [steps, scale, zero], out, hint), last)
-        return stored
+        return stored.name or ""
 
     def cast_fp16(self, value: ir.Value, out: ir.Value, name: str) -> str:
         """Round ``value`` to half precision, as ``out`` in float32, behind what writes it.
 
         Gives the name of the rounded numbers.
         """
-        stored = self.names.claim(f"{name}/float16")
-        half = ir.Value(
-            name=stored,
-            type=ir.TensorType(ir.DataType.FLOAT16),
-            shape=value.shape,
-        )
+        half = self.tensor(f"{name}/float16", ir.DataType.FLOAT16, value.shape)
         down = self.node("Cast", [value], half, f"{name}/Round", to=ir.DataType.FLOAT16.value)
         self.insert_after(down, value.producer())
         up = self.node("Cast", [half], out, f"{name}/Cast", to=ir.DataType.FLOAT.value)
         self.insert_after(up, down)
-        return stored
+        return half.name or ""
 
     def stored(
         self, name: str, array: np.ndarray, params: QuantParams, before: ir.Node
@@ -151,23 +138,17 @@ class Builder:
         Its scale and zero point belong to it alone: where ONNX Runtime turns int8 weights into
         uint8 (``session.x64quantprecision``) it replaces them one by one and fails on shared ones.
         """
-        out = ir.Value(
-            name=self.names.claim(f"{name}/dequantized"),
-            type=ir.TensorType(ir.DataType.FLOAT),
-            shape=ir.Shape(array.shape),
-        )
+        out = self.tensor(f"{name}/dequantized", ir.DataType.FLOAT, ir.Shape(array.shape))
         if params.is_float:
             half = self.initializer(f"{name}/float16", array.astype(np.float16))
             node = self.node("Cast", [half], out, f"{name}/Cast", to=ir.DataType.FLOAT.value)
         else:
             dtype = ir.DataType[params.dtype.upper()] if params.dtype in ("int4", "uint4") else None
             steps = self.initializer(f"{name}/quantized", array, dtype)
-            scale, zero = _arrays(params)
-            inputs = [
-                steps,
-                self.initializer(f"{name}/scale", scale),
-                self.initializer(f"{name}/zero_point", zero, dtype),
-            ]
+            inputs = [steps]
+            for hint, own in _arrays(params):
+                narrow = dtype if hint == "zero_point" else None
+                inputs.append(self.initializer(f"{name}/{hint}", own, narrow))
             attributes = {} if params.axis is None else {"axis": params.axis}
             node = self.node(
                 "DequantizeLinear", inputs, out, f"{name}/DequantizeLinear", **attributes
@@ -175,16 +156,15 @@ class Builder:
         self.inner.insert_before(before, node)
         return out
 
-    def _scalars(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
-        scale, zero = _arrays(params)
-        return self.parameter(f"{name}/scale", scale), self.parameter(f"{name}/zero_point", zero)
 
-
-def _arrays(params: QuantParams) -> tuple[np.ndarray, np.ndarray]:
+def _arrays(params: QuantParams) -> list[tuple[str, np.ndarray]]:
+    """Scale and zero point, with what they are called."""
     held = {"int4": "int8", "uint4": "uint8"}.get(params.dtype, params.dtype)
-    scale = np.asarray(params.scale, dtype=np.float32)
-    zero = np.asarray(params.zero_point, dtype=held)
-    return (scale.reshape(()), zero.reshape(())) if params.axis is None else (scale, zero)
+    shape = () if params.axis is None else (-1,)
+    return [
+        ("scale", np.asarray(params.scale, dtype=np.float32).reshape(shape)),
+        ("zero_point", np.asarray(params.zero_point, dtype=held).reshape(shape)),
+    ]
 
 
 REASON = "float_reason"
@@ -243,7 +223,7 @@ class _Writer:
             tensor = value.name or ""
             out = ir.Value(name=tensor, type=value.type, shape=value.shape)
             value.name = self._build.names.claim(f"{tensor}/unguarded")
-            self._replace(value, out)
+            value.replace_all_uses_with(out, replace_graph_outputs=True)
             lowest = self._build.parameter("lowest_float", np.array(np.finfo(np.float32).min))
             guard = ir.node("Max", [value, lowest], name=f"{name}/guard", outputs=[out])
             guard.metadata_props[ADDED] = GUARD
@@ -289,7 +269,7 @@ class _Writer:
         """Store the constants that operators take as activations."""
         for name in self._plan.constants:
             constant = self._build.values[name]
-            array = _array(constant)
+            array = numbers_of(constant)
             for key in (name, *(boundary.name for boundary in self._plan.boundaries.get(name, ()))):
                 uses = self._uses(constant, key)
                 if uses:
@@ -328,7 +308,7 @@ class _Writer:
         if plain and preserves_format(producer, self._plan.roles[writer], scheme):
             return value
         out = ir.Value(name=name, type=value.type, shape=value.shape)
-        self._replace(value, out)
+        value.replace_all_uses_with(out, replace_graph_outputs=True)
         form = self._plan.formats[name]
         if form.kind == "dynamic_fixed_point" and form.bits == 8 and name in self._plan.clamps:
             value = self._without_clamps(name)
@@ -400,15 +380,6 @@ class _Writer:
             self._build.inner.remove(node, safe=True)
         return first
 
-    def _replace(self, old: ir.Value, new: ir.Value) -> None:
-        """Let all readers of ``old`` read ``new``, and the graph's outputs be it."""
-        for use in tuple(old.uses()):
-            use.node.replace_input_with(use.idx, new)
-        if old.is_graph_output():
-            for index, output in enumerate(self._build.inner.outputs):
-                if output is old:
-                    self._build.inner.outputs[index] = new
-
     def finish(self) -> None:
         """Drop constants that nothing reads any more, and note why float layers are float."""
         inner = self._build.inner
@@ -450,10 +421,3 @@ def _within(params: QuantParams, clamps: Iterable[Clamp]) -> tuple[int, int]:
         first, last = int(ends[0]), int(ends[1])
         low, high = min(max(low, first), last), min(max(high, first), last)
     return low, high
-
-
-def _array(value: ir.Value) -> np.ndarray:
-    tensor = ir.convenience.get_const_tensor(value)
-    if tensor is None:
-        raise ValueError(f"{value.name} is not a constant")
-    return tensor.numpy()

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from engine.graph.execute import open_model, simulation_errors
 from engine.graph.ir import Graph, QuantParams, UniqueNames, is_custom
+from engine.graph.ir.spec import new_value
 from engine.quantize.interface import LayerWeights
 from engine.quantize.planning.node_properties import weight_axes
 from engine.quantize.planning.plan import Plan
@@ -93,26 +94,16 @@ class CandidateEvaluator:
         scale = self._input(f"{name}/scale", ir.DataType.FLOAT)
         zero = self._input(f"{name}/zero_point", ir.DataType.INT8)
         scale.shape = zero.shape = ir.Shape(())
-        uses = tuple(value.uses())
+        out = new_value(self._names.claim(f"{name}/rounded"), ir.DataType.FLOAT, value.shape)
+        value.replace_all_uses_with(out, replace_graph_outputs=True)
         steps = ir.node("QuantizeLinear", [value, scale, zero])
-        back = ir.node("DequantizeLinear", [steps.outputs[0], scale, zero])
         steps.outputs[0].name = self._names.claim(f"{name}/quantized")
-        out = back.outputs[0]
-        out.name, out.type, out.shape = (
-            self._names.claim(f"{name}/rounded"),
-            value.type,
-            value.shape,
-        )
+        back = ir.node("DequantizeLinear", [steps.outputs[0], scale, zero], outputs=[out])
         producer = value.producer()
         if producer is not None:
             self._inner.insert_after(producer, [steps, back])
         else:
             self._inner.insert_before(self._inner[0], [steps, back])
-        for use in uses:
-            use.node.replace_input_with(use.idx, out)
-        for index, output in enumerate(self._inner.outputs):
-            if output is value:
-                self._inner.outputs[index] = out
         return scale.name or "", zero.name or ""
 
     def _weight(self, node: ir.Node) -> str:
