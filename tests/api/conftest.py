@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 
 from engine.api import RKNN
+from engine.graph.execute import Session
 from tests.pipeline.nets import picture, small_net
 
 
@@ -40,10 +42,41 @@ def rknn_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rknn.api", module)
 
 
-def built(generation: int = 2, **config: object) -> RKNN:
-    """The small net, built by keyword arguments."""
-    rknn = RKNN(generation=generation)
+def built(
+    generation: int = 2,
+    *,
+    model: str = "arcface.onnx",
+    quantize: bool = True,
+    dataset: str = "dataset.txt",
+    compiler: str | None = None,
+    batch: int | None = None,
+    **config: object,
+) -> RKNN:
+    """The small net, or another one, built by keyword arguments."""
+    rknn = RKNN(generation=generation, compiler=compiler)
     assert rknn.config(**config) is None
-    assert rknn.load_onnx("arcface.onnx") == 0
-    assert rknn.build(do_quantization=True, dataset="dataset.txt") == 0
+    assert rknn.load_onnx(model) == 0
+    samples = dataset if quantize else None
+    assert rknn.build(do_quantization=quantize, dataset=samples, rknn_batch_size=batch or -1) == 0
     return rknn
+
+
+def ready(*args: Any, **how: Any) -> RKNN:
+    """The same, in the simulator."""
+    rknn = built(*args, **how)
+    assert rknn.init_runtime() == 0
+    return rknn
+
+
+def run(rknn: RKNN, *arrays: Any, **how: Any) -> np.ndarray:
+    """The first output of an inference."""
+    outputs = rknn.inference(list(arrays), **how)
+    assert outputs is not None
+    return outputs[0]
+
+
+def simulated(rknn: RKNN, feed: np.ndarray) -> np.ndarray:
+    """What the quantized graph of a build gives for its input."""
+    assert rknn._build is not None
+    graph = rknn._build.quantized.graph.graph
+    return Session(graph).run({"image": np.ascontiguousarray(feed)})["scores"]

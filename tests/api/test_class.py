@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from engine.api import RKNN
 from engine.api.configuration import configure, detect_generation
@@ -15,7 +14,8 @@ from engine.api.signatures import bind
 from engine.base.errors import EngineError, OutputError, UsageError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from tests.api.conftest import built
+from tests.api.conftest import built, ready, run, simulated
+from tests.graph.models import finish, nodes_of, tensor
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -56,14 +56,15 @@ def test_the_first_config_decides_the_generation(
 
 def test_what_does_not_decide_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     rknn = RKNN()
-    assert rknn.config(100) == -1
-    assert "RKNN(generation=1)" in capsys.readouterr().err
-    assert rknn.config(channel_mean_value="0 0 0 1", quant_img_RGB2BGR=True) == -1
-    assert "both generations" in capsys.readouterr().err
-    assert rknn.config(target_platform=["rk1808", "rk3588"]) == -1
-    assert "both generations" in capsys.readouterr().err
-    assert rknn.config(target_platform="rk9999") == -1
-    assert "not known" in capsys.readouterr().err
+    both = {"channel_mean_value": "0 0 0 1", "quant_img_RGB2BGR": True}
+    for args, keywords, text in (
+        ((100,), {}, "RKNN(generation=1)"),
+        ((), both, "both generations"),
+        ((), {"target_platform": ["rk1808", "rk3588"]}, "both generations"),
+        ((), {"target_platform": "rk9999"}, "not known"),
+    ):
+        assert rknn.config(*args, **keywords) == -1
+        assert text in capsys.readouterr().err
     with pytest.raises(UsageError):
         RKNN(generation=3)
 
@@ -137,15 +138,6 @@ def test_arguments_without_effect_are_said(capsys: pytest.CaptureFixture[str]) -
     assert "W config single_core_mode has no effect in the simulation;" in told
 
 
-def test_what_comes_later_answers_minus_one(capsys: pytest.CaptureFixture[str]) -> None:
-    rknn = RKNN()
-    for method in ("direct_build",):
-        assert getattr(rknn, method)("x", y=1) == -1
-        assert f"E {method}: This version does not have it." in capsys.readouterr().err
-    with pytest.raises(AttributeError):
-        rknn.load_onyx  # noqa: B018
-
-
 def test_order_of_calls(capsys: pytest.CaptureFixture[str]) -> None:
     rknn = RKNN()
     for call, text in (
@@ -195,13 +187,10 @@ def test_bad_files(place: Path, shared: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_inference_is_the_simulator_on_prepared_inputs(dog: np.ndarray) -> None:
-    rknn = built(mean_values=[[120, 121, 122]], std_values=[[60, 61, 62]])
-    assert rknn.init_runtime() == 0
+    rknn = ready(mean_values=[[120, 121, 122]], std_values=[[60, 61, 62]])
     pixels = (dog.astype(np.float32) - np.float32([120, 121, 122])) / np.float32([60, 61, 62])
-    feed = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
-    pipeline = rknn._build
-    assert pipeline is not None
-    expected = Session(pipeline.quantized.graph.graph).run({"image": feed})["scores"]
+    feed = pixels.transpose(2, 0, 1)[None]
+    expected = simulated(rknn, feed)
     nchw = dog.transpose(2, 0, 1)[None]
     for inputs, keywords in (
         ([dog], {}),
@@ -220,25 +209,21 @@ def test_inference_is_the_simulator_on_prepared_inputs(dog: np.ndarray) -> None:
 
 
 def test_whole_numbers_pass_through_as_the_quantized_input(dog: np.ndarray) -> None:
-    rknn = built(mean_values=[[0, 0, 0]], std_values=[[255, 255, 255]])
-    assert rknn.init_runtime() == 0
+    rknn = ready(mean_values=[[0, 0, 0]], std_values=[[255, 255, 255]])
     pipeline = rknn._build
     assert pipeline is not None
     params = pipeline.quantized.table["image"]
     pixels = dog.transpose(2, 0, 1)[None].astype(np.float32) / np.float32(255)
     integers = np.round(pixels / np.float32(params.scale[0])) + params.zero_point[0]
     signed = np.clip(integers, -128, 127).astype(np.int8)
-    plain = rknn.inference([dog])
+    plain = run(rknn, dog)
     for array in (signed, (signed.astype(np.int16) + 128).astype(np.uint8)):
-        outputs = rknn.inference([array], data_format="nchw", inputs_pass_through=[1])
-        assert outputs is not None
-        assert plain is not None
-        np.testing.assert_array_equal(outputs[0], plain[0])
+        output = run(rknn, array, data_format="nchw", inputs_pass_through=[1])
+        np.testing.assert_array_equal(output, plain)
 
 
 def test_inputs_that_do_not_fit(dog: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
-    rknn = built()
-    assert rknn.init_runtime() == 0
+    rknn = ready()
     for inputs, keywords, text in (
         ([dog, dog], {}, "2 arrays"),
         ([dog.tolist()], {}, "not an ndarray"),
@@ -255,41 +240,25 @@ def test_inputs_that_do_not_fit(dog: np.ndarray, capsys: pytest.CaptureFixture[s
 
 
 def test_generation_1_data_type(dog: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
-    rknn = built(1, channel_mean_value="0 0 0 255")
-    assert rknn.init_runtime() == 0
-    plain = rknn.inference([dog])
-    assert plain is not None
-    same = rknn.inference([dog.astype(np.float32)], "float32")
-    assert same is not None
-    np.testing.assert_array_equal(same[0], plain[0])
+    rknn = ready(1, channel_mean_value="0 0 0 255")
+    same = run(rknn, dog.astype(np.float32), data_type="float32")
+    np.testing.assert_array_equal(same, run(rknn, dog))
     assert rknn.inference([dog.astype(np.float32) / 255]) is None
     assert "data_type='float32'" in capsys.readouterr().err
     assert rknn.inference([dog], "ing16") is None
 
 
 def test_generation_1_keeps_the_channel_order_in_the_model(dog: np.ndarray) -> None:
-    turned = built(1, channel_mean_value="1 2 3 200", reorder_channel="2 1 0")
-    assert turned.init_runtime() == 0
+    turned = ready(1, channel_mean_value="1 2 3 200", reorder_channel="2 1 0")
     assert turned.export_rknn("turned.rknn") == 0
-    plain = built(1, channel_mean_value="1 2 3 200")
-    pipeline = turned._build
-    assert pipeline is not None
     pixels = (dog[..., ::-1].astype(np.float32) - np.float32([1, 2, 3])) / np.float32(200)
-    feed = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
-    expected = Session(pipeline.quantized.graph.graph).run({"image": feed})["scores"]
-    outputs = turned.inference([dog])
-    assert outputs is not None
-    np.testing.assert_array_equal(outputs[0], expected)
+    expected = simulated(turned, pixels.transpose(2, 0, 1)[None])
+    np.testing.assert_array_equal(run(turned, dog), expected)
     loaded = RKNN(generation=1)
     assert loaded.load_rknn("turned.rknn") == 0
     assert loaded.init_runtime() == 0
-    again = loaded.inference([dog])
-    assert again is not None
-    np.testing.assert_array_equal(again[0], expected)
-    assert plain.init_runtime() == 0
-    other = plain.inference([dog])
-    assert other is not None
-    assert not np.array_equal(other[0], expected)
+    np.testing.assert_array_equal(run(loaded, dog), expected)
+    assert not np.array_equal(run(ready(1, channel_mean_value="1 2 3 200"), dog), expected)
 
 
 def test_generation_1_turns_the_channels_of_arrays_too(place: Path) -> None:
@@ -302,10 +271,8 @@ def test_generation_1_turns_the_channels_of_arrays_too(place: Path) -> None:
     made = {}
     for name, order in (("plain", "1 2 0"), ("turned", "0 1 2")):
         (place / f"{name}.txt").write_text("".join(f"{name}{i}.npy\n" for i in range(4)))
-        rknn = RKNN(generation=1)
-        assert rknn.config(channel_mean_value="10 20 30 100", reorder_channel=order) is None
-        assert rknn.load_onnx("arcface.onnx") == 0
-        assert rknn.build(True, f"{name}.txt") == 0
+        config = {"channel_mean_value": "10 20 30 100", "reorder_channel": order}
+        rknn = built(1, dataset=f"{name}.txt", **config)
         assert rknn._build is not None
         made[name] = rknn._build.quantized.table
     assert made["plain"] == made["turned"]
@@ -315,53 +282,37 @@ def test_generation_1_turns_the_channels_of_arrays_too(place: Path) -> None:
 def test_without_quantization(
     float_dtype: str | None, dog: np.ndarray, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rknn = RKNN(generation=2)
     asked = {} if float_dtype is None else {"float_dtype": float_dtype}
-    assert rknn.config(std_values=[[255, 255, 255]], **asked) is None
-    assert rknn.load_onnx("arcface.onnx") == 0
-    assert rknn.build(do_quantization=False) == 0
-    assert rknn.init_runtime() == 0
-    outputs = rknn.inference([dog])
+    rknn = ready(quantize=False, std_values=[[255, 255, 255]], **asked)
+    output = run(rknn, dog)
     feed = (dog.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)[None]
     model = Graph.from_proto(onnx.load("arcface.onnx"))
     expected = Session(model).run({"image": np.ascontiguousarray(feed)})["scores"]
-    assert outputs is not None
     if float_dtype != "float16":
-        np.testing.assert_allclose(outputs[0], expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-5)
     else:  # every tensor is half precision: 11 bits
-        np.testing.assert_array_equal(outputs[0], outputs[0].astype(np.float16))
-        np.testing.assert_allclose(outputs[0], expected, rtol=0, atol=2e-3 * np.ptp(expected))
-        assert not np.allclose(outputs[0], expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(output, output.astype(np.float16))
+        np.testing.assert_allclose(output, expected, rtol=0, atol=2e-3 * np.ptp(expected))
+        assert not np.allclose(output, expected, rtol=1e-5, atol=1e-5)
     assert rknn.accuracy_analysis(["dog_224x224.jpg"]) == -1
     assert "not quantized" in capsys.readouterr().err
     assert rknn.export_rknn("float.rknn") == 0
     assert "runs on no NPU" in capsys.readouterr().err
     assert rknn.load_rknn("float.rknn") == 0
     assert rknn.init_runtime() == 0
-    again = rknn.inference([dog])
-    assert again is not None
-    np.testing.assert_array_equal(again[0], outputs[0])
+    np.testing.assert_array_equal(run(rknn, dog), output)
 
 
 def test_initial_values_become_constants(place: Path) -> None:
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["a", "b"], ["c"])],
-        "two",
-        [info("a", TensorProto.FLOAT, [1, 4]), info("b", TensorProto.FLOAT, [1, 4])],
-        [info("c", TensorProto.FLOAT, [1, 4])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    onnx.save(model, place / "two.onnx")
+    a, b, c = (tensor(name, 1, 4) for name in "abc")
+    onnx.save(finish(nodes_of("c = Add (a, b)"), [a, b], [c]), place / "two.onnx")
     rknn = RKNN(generation=2)
     fixed = np.float32([[1, 2, 3, 4]])
     for values in (fixed, fixed * 2):
         assert rknn.load_onnx("two.onnx", ["a", "b"], None, [None, values], ["c"]) == 0
         assert rknn.build(False) == 0
         assert rknn.init_runtime() == 0
-        outputs = rknn.inference([np.ones((1, 4), np.float32)])
-        assert outputs is not None
-        np.testing.assert_allclose(outputs[0], values + 1)
+        np.testing.assert_allclose(run(rknn, np.ones((1, 4), np.float32)), values + 1)
 
 
 def test_init_runtime_says_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
@@ -451,40 +402,24 @@ def test_mean_and_std_of_the_first_inputs_alone(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A model of pictures and texts, whose texts come as they are."""
-    nodes = [
-        helper.make_node("GlobalAveragePool", ["images"], ["m"], "mean"),
-        helper.make_node("Flatten", ["m"], ["f"], "flat"),
-        helper.make_node("MatMul", ["texts", "f_t"], ["y"], "product"),
-        helper.make_node("Transpose", ["f"], ["f_t"], "turn", perm=[1, 0]),
-    ]
-    nodes = [nodes[0], nodes[1], nodes[3], nodes[2]]
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "two",
-        [
-            info("images", TensorProto.FLOAT, [1, 3, 16, 16]),
-            info("texts", TensorProto.FLOAT, [5, 3]),
-        ],
-        [info("y", TensorProto.FLOAT, [5, 1])],
+    nodes = nodes_of(
+        "m = GlobalAveragePool (images); f = Flatten (m); f_t = Transpose <perm = [1, 0]> (f);"
+        "y = MatMul (texts, f_t)"
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, "two.onnx")
+    inputs = [tensor("images", 1, 3, 16, 16), tensor("texts", 5, 3)]
+    onnx.save(finish(nodes, inputs, [tensor("y", 5, 1)], opset=17, ir_version=8), "two.onnx")
     texts = np.arange(15, dtype=np.float32).reshape(5, 3)
     np.save("texts.npy", texts)
     Path("pairs.txt").write_text("0.png texts.npy\n1.png texts.npy\n")
     picture = np.full((16, 16, 3), 51, np.uint8)
     for quantize in (False, True):
-        rknn = RKNN()
-        assert rknn.config(mean_values=[[0, 0, 0]], std_values=[[255, 255, 255]]) is None
-        assert rknn.load_onnx("two.onnx") == 0
-        assert rknn.build(do_quantization=quantize, dataset="pairs.txt" if quantize else None) == 0
+        how = {"mean_values": [[0, 0, 0]], "std_values": [[255, 255, 255]]}
+        rknn = built(model="two.onnx", quantize=quantize, dataset="pairs.txt", **how)
         assert "mean_values has 1 of 2 entries: texts is taken as it is" in capsys.readouterr().err
         assert rknn.init_runtime() == 0
-        outputs = rknn.inference([picture, texts])
-        assert outputs is not None
         tolerance = {"atol": 0.2} if quantize else {"rtol": 1e-5}
-        np.testing.assert_allclose(outputs[0][:, 0], texts.sum(axis=1) * 0.2, **tolerance)
+        scores = run(rknn, picture, texts)[:, 0]
+        np.testing.assert_allclose(scores, texts.sum(axis=1) * 0.2, **tolerance)
     wrong = RKNN()
     assert wrong.config(mean_values=[[0, 0, 0]] * 3, std_values=[[1, 1, 1]] * 3) is None
     assert wrong.load_onnx("two.onnx") == 0

@@ -7,23 +7,18 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from engine.api import RKNN
+from tests.api import conftest
+from tests.graph.models import finish, nodes_of, tensor
 
 
 @pytest.fixture
 def built(tmp_path: Path) -> RKNN:
-    node = helper.make_node("Relu", ["x"], ["y"])
-    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 3, 4, 4)) for n in "xy"]
-    graph = helper.make_graph([node], "net", ports[:1], ports[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
-    onnx.save(model, tmp_path / "net.onnx")
-    rknn = RKNN()
-    rknn.config(target_platform="rk3588")
-    assert rknn.load_onnx(str(tmp_path / "net.onnx")) == 0
-    assert rknn.build(False) == 0
-    return rknn
+    x, y = (tensor(name, 1, 3, 4, 4) for name in "xy")
+    path = tmp_path / "net.onnx"
+    onnx.save(finish(nodes_of("y = Relu (x)"), [x], [y], opset=19), path)
+    return conftest.built(model=str(path), quantize=False, target_platform="rk3588")
 
 
 def test_the_manuals_call(built: RKNN, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,16 +9,9 @@ import pytest
 from engine.api import RKNN
 from engine.base.errors import UsageError
 from engine.wire.compile import Compiled, CompiledModels, CompileParams
+from tests.api.conftest import built
 
 pytestmark = pytest.mark.usefixtures("place")
-
-
-def built(**config: object) -> RKNN:
-    rknn = RKNN(compiler="rockchip")
-    assert rknn.config(**config) is None
-    assert rknn.load_onnx("arcface.onnx") == 0
-    assert rknn.build(do_quantization=True, dataset="dataset.txt") == 0
-    return rknn
 
 
 def test_which_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,21 +28,15 @@ def test_which_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
         RKNN()
 
 
-def test_without_a_toolkit_nothing_is_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("RKNNTUI_VENDOR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    rknn = built(target_platform="rk3588")
+def test_without_a_toolkit_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = built(compiler="rockchip", target_platform="rk3588")
     assert rknn.export_rknn("model.rknn") == -1
     assert "rknntui vendor" in capsys.readouterr().err
     assert not Path("model.rknn").exists()
 
 
 def test_without_a_chip(capsys: pytest.CaptureFixture[str]) -> None:
-    assert built().export_rknn("model.rknn") == -1
+    assert built(compiler="rockchip").export_rknn("model.rknn") == -1
     assert "Give target_platform=" in capsys.readouterr().err
 
 
@@ -81,7 +68,7 @@ def test_a_difference_is_accepted_where_it_is_said(
         return CompiledModels(model="arcface.onnx", chips=(one,))
 
     monkeypatch.setattr("engine.pipeline.compiled.compile_models", compiled)
-    rknn = built(target_platform="rk3588")
+    rknn = built(compiler="rockchip", target_platform="rk3588")
     assert rknn.export_rknn("model.rknn") == -1
     assert "something else" in capsys.readouterr().err
     assert rknn.export_rknn("model.rknn", accept_difference=True) == -1
@@ -97,7 +84,7 @@ def test_the_vendors_toolkit_compiles(
     from engine.container.vendor import inspect_vendor
 
     monkeypatch.setenv("RKNNTUI_VENDOR", str(vendor_folder))
-    rknn = built(target_platform="rk3588", mean_values=[[1, 2, 3]])
+    rknn = built(compiler="rockchip", target_platform="rk3588", mean_values=[[1, 2, 3]])
     for _ in range(2):  # it overwrites, as the vendor's
         assert rknn.export_rknn("model.rknn") == 0
     assert "is compiled for rk3588 by rknn-toolkit2" in capsys.readouterr().err

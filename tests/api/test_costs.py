@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import engine
 from engine.api import RKNN
@@ -14,7 +14,8 @@ from engine.api.estimated import cores_of
 from engine.base.errors import SourceModelError, UsageError
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.facts import chips
-from tests.api.conftest import built
+from tests.api.conftest import built, ready
+from tests.graph.models import finish, nodes_of, tensor
 
 
 @pytest.fixture
@@ -66,28 +67,26 @@ def test_check_counts_every_layer(model: Path) -> None:
     assert len(one.rows) == one.cpu_layers + one.refused_layers
 
 
-def test_arguments_that_do_not_fit_raise(model: Path) -> None:
-    with pytest.raises(UsageError, match="no chip"):
-        engine.estimate(model, ["rk9999"])
-    with pytest.raises(ValueError, match="batch"):
-        engine.estimate(model, batch=0)
-    with pytest.raises(ValueError, match="npu_mhz"):
-        engine.estimate(model, npu_mhz=float("nan"))
-    with pytest.raises(UsageError, match="no input"):
-        engine.estimate(model, input_sizes=["nobody=1,3,8,8"], use_cache=False)
+@pytest.mark.parametrize(
+    ("kind", "said", "arguments"),
+    [
+        (UsageError, "no chip", {"chips": ["rk9999"]}),
+        (ValueError, "batch", {"batch": 0}),
+        (ValueError, "npu_mhz", {"npu_mhz": float("nan")}),
+        (UsageError, "no input", {"input_sizes": ["nobody=1,3,8,8"]}),
+    ],
+)
+def test_arguments_that_do_not_fit_raise(
+    kind: type[Exception], said: str, arguments: dict[str, Any], model: Path
+) -> None:
+    with pytest.raises(kind, match=said):
+        engine.estimate(model, use_cache=False, **arguments)
 
 
 def test_sizes_of_a_dynamic_model_are_given_by_name(tmp_path: Path) -> None:
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["a", "b"], ["y"], name="add")],
-        "net",
-        [value(name, TensorProto.FLOAT, [1, 8, "h", "w"]) for name in ("a", "b")],
-        [value("y", TensorProto.FLOAT, [1, 8, "h", "w"])],
-    )
+    a, b, y = (tensor(name, 1, 8, "h", "w") for name in "aby")
     file = tmp_path / "dynamic.onnx"
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), file)
+    onnx.save(finish(nodes_of("y = Add (a, b)"), [a, b], [y], opset=17, ir_version=9), file)
     with pytest.raises(SourceModelError, match="input_size_list"):
         engine.estimate(file, ["rk3588"], use_cache=False)
     sizes = ["b=1,8,16,16", "a=1,8,16,16"]
@@ -98,8 +97,7 @@ def test_sizes_of_a_dynamic_model_are_given_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("place")
 def test_generation_2_without_a_target_is_estimated(capsys: pytest.CaptureFixture[str]) -> None:
-    rknn = built(target_platform="rk3588")
-    assert rknn.init_runtime() == 0
+    rknn = ready(target_platform="rk3588")
     capsys.readouterr()
     text = rknn.eval_perf()
     assert text in capsys.readouterr().err
@@ -133,8 +131,7 @@ def test_more_cores_are_a_core_mask(capsys: pytest.CaptureFixture[str]) -> None:
 def test_generation_1_without_a_target_is_the_dictionary_of_its_manual(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rknn = built(generation=1, target_platform=["rv1126"])
-    assert rknn.init_runtime() == 0
+    rknn = ready(generation=1, target_platform=["rv1126"])
     capsys.readouterr()
     found = rknn.eval_perf(is_print=True)
     told = capsys.readouterr().err
@@ -149,9 +146,7 @@ def test_generation_1_without_a_target_is_the_dictionary_of_its_manual(
 
 @pytest.mark.usefixtures("place")
 def test_without_a_chip_the_reason_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    rknn = built()
-    assert rknn.init_runtime() == 0
-    assert rknn.eval_perf() == -1
+    assert ready().eval_perf() == -1
     assert "Name target_platform" in capsys.readouterr().err
 
 

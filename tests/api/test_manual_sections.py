@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from engine.api import RKNN
@@ -20,17 +21,13 @@ from tests.frontends.darknet import networks as darknet
 from tests.frontends.mxnet import networks as mxnet
 from tests.frontends.tflite import op_cases
 from tests.frontends.tflite.tflite_models import write_case
+from tests.graph.models import finish, nodes_of, tensor
 
 pytestmark = pytest.mark.usefixtures("place", "rknn_api")
 
 
 @pytest.fixture
-def models(place: Path, shared_nets: None) -> Path:
-    return place
-
-
-@pytest.fixture
-def shared_nets(place: Path) -> None:
+def models(place: Path) -> None:
     """Small nets under the names of the samples."""
     text = caffe.inputs(data=(1, 3, 16, 16)) + caffe.layer(
         "Convolution", "data", "out", "convolution_param { num_output: 4 kernel_size: 3 }", "conv"
@@ -58,7 +55,8 @@ def at(generation: int, snippet: str, **names: Any) -> dict[str, Any]:
     return run(snippet, rknn=RKNN(generation=generation), **names)
 
 
-def test_loading_of_generation_1(models: Path) -> None:
+@pytest.mark.usefixtures("models")
+def test_loading_of_generation_1() -> None:
     """[RKNN-T1 1.3.2, 3.6.2.1, 3.6.2.3 to 3.6.2.5, 3.6.2.7]."""
     for sample in (
         "load_caffe('./mobilenet_v2.prototxt', 'caffe', './mobilenet_v2.caffemodel')",
@@ -70,7 +68,8 @@ def test_loading_of_generation_1(models: Path) -> None:
         assert at(1, f"ret = rknn.{sample}")["ret"] == 0, sample
 
 
-def test_loading_of_generation_2(models: Path) -> None:
+@pytest.mark.usefixtures("models")
+def test_loading_of_generation_2() -> None:
     """[RKNN-T2 2.3.0, 2.1, 2.2, 2.3.1, 2.3.3 to 2.3.5]."""
     names = at(
         2,
@@ -258,16 +257,8 @@ ret = rknn.reg_custom_op(cstSoftmax)
 
 def test_custom_operators(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """[RKNN-T2 2.3.0, 2.16; RKNN-T1 1.3.2, 3.6.16]: the operator of the sample is used."""
-    from onnx import TensorProto, helper, save
-
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("cstSoftmax", ["x"], ["y"], axis=1)],
-        "custom",
-        [info("x", TensorProto.FLOAT, [1, 5])],
-        [info("y", TensorProto.FLOAT, [1, 5])],
-    )
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "custom.onnx")
+    nodes, x, y = nodes_of("y = cstSoftmax <axis = 1> (x)"), tensor("x", 1, 5), tensor("y", 1, 5)
+    onnx.save(finish(nodes, [x], [y], opset=17), "custom.onnx")
     names = at(2, CUSTOM)
     rknn = names["rknn"]
     assert names["ret"] == 0

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from engine.api.onnx_edit import onnx_edit
-from engine.api.shape_equation import transform_of
+from engine.api.shape_equation import Step, transform_of
 from engine.base.errors import UsageError
+from tests.graph.models import finish, nodes_of, tensor
+
+
+def stepped(values: np.ndarray, steps: Sequence[Step]) -> np.ndarray:
+    """An array after each step, which gives the shape that it says."""
+    for step in steps:
+        values = values.reshape(step.shape) if step.order is None else values.transpose(step.order)
+        assert values.shape == step.shape
+    return values
 
 
 @pytest.mark.parametrize(
@@ -42,23 +52,16 @@ def test_equations_of_the_readme(
     found = transform_of("x", equation, shape)
     assert found.changed == changed
     values = np.arange(np.prod(shape)).reshape(shape)
-    there = values
-    for step in found.forward:
-        there = there.reshape(step.shape) if step.order is None else there.transpose(step.order)
-        assert there.shape == step.shape
+    there = stepped(values, found.forward)
     assert there.shape == changed
-    back = there
-    for step in found.backward:
-        back = back.reshape(step.shape) if step.order is None else back.transpose(step.order)
-    np.testing.assert_array_equal(back, values)
+    np.testing.assert_array_equal(stepped(there, found.backward), values)
 
 
 def test_the_order_of_split_axes() -> None:
     """Against numpy by hand: 32 is a=2 by b=16, 64 is q=8 by k=8."""
     values = np.arange(32 * 4 * 64).reshape(32, 4, 1, 64)
-    there: np.ndarray = values
-    for step in transform_of("x", "ab,c,d,qk[a=2,k=8]->aq,cd,1,kb", values.shape).forward:
-        there = there.reshape(step.shape) if step.order is None else there.transpose(step.order)
+    change = transform_of("x", "ab,c,d,qk[a=2,k=8]->aq,cd,1,kb", values.shape)
+    there = stepped(values, change.forward)
     by_hand = np.einsum("abcdqk->aqcdkb", values.reshape(2, 16, 4, 1, 8, 8)).reshape(16, 4, 1, 128)
     np.testing.assert_array_equal(there, by_hand)
 
@@ -91,19 +94,15 @@ def test_equations_that_do_not_fit(equation: object, why: str) -> None:
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> onnx.ModelProto:
     """An input that two nodes read, and an output that a further node reads."""
-    info = helper.make_tensor_value_info
-    shape = [2, 3, 4, 5]
-    graph = helper.make_graph(
-        [
-            helper.make_node("Mul", ["x", "k"], ["y"], "mul"),
-            helper.make_node("Add", ["x", "y"], ["s"], "add"),
-            helper.make_node("Relu", ["y"], ["r"], "relu"),
-        ],
-        "net",
-        [info("x", TensorProto.FLOAT, shape), info("k", TensorProto.FLOAT, shape)],
-        [info(name, TensorProto.FLOAT, shape) for name in ("y", "s", "r")],
+    shape = (2, 3, 4, 5)
+    ports = {name: tensor(name, *shape) for name in "xkysr"}
+    made = finish(
+        nodes_of("y = Mul (x, k); s = Add (x, y); r = Relu (y)"),
+        [ports[name] for name in "xk"],
+        [ports[name] for name in "ysr"],
+        opset=17,
+        ir_version=8,
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(made, tmp_path / "net.onnx")
     rng = np.random.default_rng(1)
     for name in ("x", "k"):

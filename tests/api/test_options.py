@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from engine.api import RKNN
 from engine.container import read_container
 from engine.pipeline.layers import quantize_settings
+from tests.api.conftest import ready, run
+from tests.graph.models import finish, nodes_of, tensor
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -22,20 +24,6 @@ def codes(rknn: RKNN) -> dict[str, str]:
     return {finding.code: finding.what for finding in rknn._build.findings}
 
 
-def save(path: Path, nodes: list[onnx.NodeProto], inputs, outputs, constants) -> None:
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()],
-        [info(name, TensorProto.FLOAT, dims) for name, dims in outputs.items()],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path
-    )
-
-
 def convolutions(path: Path, *, dynamic: bool = False, zeros: bool = False) -> None:
     """Two convolutions and a mean over the picture."""
     rng = np.random.default_rng(6)
@@ -43,44 +31,27 @@ def convolutions(path: Path, *, dynamic: bool = False, zeros: bool = False) -> N
     if zeros:
         w1[[2, 5]] = 0
     size = ["height", "width"] if dynamic else [16, 16]
-    save(
-        path,
-        [
-            helper.make_node("Conv", ["image", "w1"], ["c1"], "conv1", pads=[1] * 4),
-            helper.make_node("Relu", ["c1"], ["r1"], "relu1"),
-            helper.make_node("Conv", ["r1", "w2"], ["c2"], "conv2", pads=[1] * 4),
-            helper.make_node("GlobalAveragePool", ["c2"], ["p"], "pool"),
-            helper.make_node("Flatten", ["p"], ["scores"], "flat"),
-        ],
-        {"image": [1, 3, *size]},
-        {"scores": [1, 4]},
-        {"w1": w1, "w2": rng.normal(size=(4, 8, 3, 3)).astype(np.float32) / 8},
+    nodes = nodes_of(
+        "[conv1] c1 = Conv <pads = [1, 1, 1, 1]> (image, w1); r1 = Relu (c1);"
+        "[conv2] c2 = Conv <pads = [1, 1, 1, 1]> (r1, w2); p = GlobalAveragePool (c2);"
+        "scores = Flatten (p)"
     )
-
-
-def build(name: str, quantize: bool = True, batch: int | None = None, **config: object) -> RKNN:
-    rknn = RKNN(generation=2)
-    assert rknn.config(std_values=[[128] * 3], **config) is None
-    assert rknn.load_onnx(name) == 0
-    dataset = "dataset.txt" if quantize else None
-    assert rknn.build(do_quantization=quantize, dataset=dataset, rknn_batch_size=batch) == 0
-    assert rknn.init_runtime() == 0
-    return rknn
+    constants = {"w1": w1, "w2": rng.normal(size=(4, 8, 3, 3)).astype(np.float32) / 8}
+    image, scores = tensor("image", 1, 3, *size), tensor("scores", 1, 4)
+    onnx.save(finish(nodes, [image], [scores], constants, opset=17, ir_version=9), path)
 
 
 def pictures(count: int, size: int = 16) -> np.ndarray:
     return np.random.default_rng(1).integers(0, 256, (count, size, size, 3)).astype(np.uint8)
 
 
-def run(rknn: RKNN, *arrays: np.ndarray) -> np.ndarray:
-    outputs = rknn.inference(list(arrays))
-    assert outputs is not None
-    return outputs[0]
+def build(name: str = "arcface.onnx", quantize: bool = True, **how: Any) -> RKNN:
+    return ready(model=name, quantize=quantize, std_values=[[128] * 3], **how)
 
 
 def test_rknn_batch_size_runs_several_pictures_at_once(place: Path) -> None:
     given = pictures(4)
-    one, four = build("arcface.onnx"), build("arcface.onnx", batch=4)
+    one, four = build(), build(batch=4)
     together = run(four, given)
     assert together.shape == (4, 10)
     np.testing.assert_array_equal(together, np.concatenate([run(one, p) for p in given]))
@@ -117,12 +88,11 @@ def test_dynamic_input_builds_and_runs_each_shape(place: Path) -> None:
 def test_dynamic_input_needs_a_model_that_takes_it(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    nodes = nodes_of("f = Flatten (image); [product] scores = Gemm (f, w)")
+    image, scores = tensor("image", 1, 3, 16, 16), tensor("scores", 1, 4)
     weight = np.ones((768, 4), np.float32)
-    nodes = [
-        helper.make_node("Flatten", ["image"], ["f"], "flat"),
-        helper.make_node("Gemm", ["f", "w"], ["scores"], "product"),
-    ]
-    save(place / "fixed.onnx", nodes, {"image": [1, 3, 16, 16]}, {"scores": [1, 4]}, {"w": weight})
+    fixed = finish(nodes, [image], [scores], {"w": weight}, opset=17, ir_version=9)
+    onnx.save(fixed, place / "fixed.onnx")
     rknn = RKNN(generation=2)
     assert rknn.config(dynamic_input=[[[1, 3, 16, 16]], [[1, 3, 20, 20]]]) is None
     assert rknn.load_onnx("fixed.onnx") == 0

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 from engine.api import RKNN
 from tests.cli.conftest import Run, commands_share_a_worker, kept_worker, warm
+from tests.graph.models import finish, nodes_of, tensor
 
 __all__ = ["commands_share_a_worker", "kept_worker", "warm"]
 
@@ -21,27 +22,14 @@ SIZES = [[1, 16], []]
 def voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """``y = (x @ w) * (rate / 16000)``, samples and a dataset beside it."""
     rng = np.random.default_rng(0)
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["m"], "matmul"),
-        helper.make_node("Cast", ["rate"], ["real"], "cast", to=TensorProto.FLOAT),
-        helper.make_node("Div", ["real", "base"], ["gain"], "div"),
-        helper.make_node("Mul", ["m", "gain"], ["y"], "mul"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "voice",
-        [
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, "time"]),
-            helper.make_tensor_value_info("rate", TensorProto.INT64, []),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
-        [
-            numpy_helper.from_array(rng.normal(size=(16, 4)).astype(np.float32), "w"),
-            numpy_helper.from_array(np.float32(16000), "base"),
-        ],
+    nodes = nodes_of(
+        "m = MatMul (x, w); real = Cast <to = 1> (rate); gain = Div (real, base); y = Mul (m, gain)"
     )
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "voice.onnx")
+    inputs = [tensor("x", 1, "time"), tensor("rate", dtype=TensorProto.INT64)]
+    weight = rng.normal(size=(16, 4)).astype(np.float32)
+    constants = {"w": weight, "base": np.array(16000, np.float32)}
+    model = finish(nodes, inputs, [tensor("y", 1, 4)], constants, opset=17, ir_version=8)
+    onnx.save(model, tmp_path / "voice.onnx")
     for number, rate in enumerate((8000, 16000)):
         np.save(tmp_path / f"x{number}.npy", rng.normal(size=(1, 16)).astype(np.float32))
         np.save(tmp_path / f"rate{number}.npy", np.array(rate if number else [rate]))
