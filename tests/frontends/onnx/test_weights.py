@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,7 +16,8 @@ from engine.frontends.onnx import load_onnx
 from engine.frontends.onnx.read import MAX_PROTO_BYTES
 from engine.graph.execute import Session
 from engine.graph.ir import verify
-from tests.graph.models import finish, tensor
+from tests.frontends.onnx.conftest import Save
+from tests.graph.models import finish, nodes_of, tensor
 
 DENSE = np.array([[0, 2.5, 0], [0, 0, -1]], np.float32)
 
@@ -25,33 +28,34 @@ def _sparse(indices: np.ndarray, values: list[float], dims: list[int]) -> onnx.S
     return helper.make_sparse_tensor(numbers, places, dims)
 
 
+def _net(nodes: str, size: tuple[int, ...]) -> onnx.ModelProto:
+    return finish(nodes_of(nodes), [tensor("x", *size)], [tensor("y", *size)])
+
+
 def _adds(sparse: onnx.SparseTensorProto) -> onnx.ModelProto:
-    model = finish(
-        [helper.make_node("Add", ["x", "w"], ["y"])], [tensor("x", 2, 3)], [tensor("y", 2, 3)]
-    )
+    model = _net("y = Add (x, w)", (2, 3))
     model.graph.sparse_initializer.append(sparse)
     return model
 
 
-@pytest.mark.parametrize("indices", [[1, 5], [[0, 1], [1, 2]]], ids=["flat", "by axis"])
-def test_sparse_constants_become_dense(indices: list[int], tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    onnx.save(_adds(_sparse(np.array(indices), [2.5, -1], [2, 3])), path)
-    graph = load_onnx(path).graph
+def _holds(sparse: onnx.SparseTensorProto) -> onnx.ModelProto:
+    """The same with a Constant node."""
+    model = _net("w = Constant (); y = Add (x, w)", (2, 3))
+    model.graph.node[0].attribute.append(helper.make_attribute("sparse_value", sparse))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "indices"),
+    [(_adds, [1, 5]), (_adds, [[0, 1], [1, 2]]), (_holds, [1, 5])],
+    ids=["flat", "by axis", "node"],
+)
+def test_sparse_constants_become_dense(
+    model: Callable[[Any], onnx.ModelProto], indices: list[int], save: Save
+) -> None:
+    graph = load_onnx(save(model(_sparse(np.array(indices), [2.5, -1], [2, 3])))).graph
     verify(graph)
     got = Session(graph).run({"x": np.zeros((2, 3), np.float32)})["y"]
-    np.testing.assert_array_equal(got, DENSE)
-
-
-def test_a_sparse_constant_node_becomes_dense(tmp_path: Path) -> None:
-    sparse = _sparse(np.array([1, 5]), [2.5, -1], [2, 3])
-    nodes = [
-        helper.make_node("Constant", [], ["w"], sparse_value=sparse),
-        helper.make_node("Add", ["x", "w"], ["y"]),
-    ]
-    path = tmp_path / "m.onnx"
-    onnx.save(finish(nodes, [tensor("x", 2, 3)], [tensor("y", 2, 3)]), path)
-    got = Session(load_onnx(path).graph).run({"x": np.zeros((2, 3), np.float32)})["y"]
     np.testing.assert_array_equal(got, DENSE)
 
 
@@ -89,10 +93,7 @@ def _huge(path: Path) -> tuple[np.ndarray, np.ndarray]:
     with path.with_name("w.bin").open("wb") as stream:
         stream.write(first.tobytes())
         stream.truncate(first.nbytes + (1 << 31))
-    nodes = [
-        helper.make_node("MatMul", ["x", "w1"], ["h"], "first"),
-        helper.make_node("MatMul", ["h", "w2"], ["y"], "second"),
-    ]
+    nodes = nodes_of("h = MatMul (x, w1); y = MatMul (h, w2)")
     model = finish(nodes, [tensor("x", 1, 1024)], [tensor("y", 1, 1 << 19)], opset=17)
     model.graph.initializer.append(_outside("w1", [1024, 1024], 0, first.nbytes))
     model.graph.initializer.append(_outside("w2", [1024, 1 << 19], first.nbytes, 1 << 31))
@@ -118,7 +119,7 @@ def test_weights_of_more_than_two_gibibytes_stay_in_their_file(tmp_path: Path) -
 
 def test_weights_of_other_lengths_than_their_shapes_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    model = finish([helper.make_node("Add", ["x", "w"], ["y"])], [tensor("x", 4)], [tensor("y", 4)])
+    model = _net("y = Add (x, w)", (4,))
     model.graph.initializer.append(_outside("w", [4], 0, 12))
     path.write_bytes(model.SerializeToString())
     path.with_name("w.bin").write_bytes(bytes(16))
