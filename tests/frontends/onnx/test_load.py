@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from engine.base.errors import GraphError, SourceModelError, UnsupportedOperatorError
 from engine.frontends.onnx import inspect_file, inspect_onnx, load_onnx
@@ -16,7 +16,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph, graph_view, node_detail, verify
 from engine.wire.model import Tensor, TensorQuant
 from tests.frontends.onnx.conftest import Save
-from tests.graph.models import finish, float_net, qdq_net, tensor
+from tests.graph.models import finish, float_net, nodes_of, qdq_net, tensor
 
 
 def _x(seed: int = 0) -> np.ndarray:
@@ -136,8 +136,14 @@ def test_sizes_change_the_whole_graph(save: Save) -> None:
 
 
 def _two_inputs() -> onnx.ModelProto:
-    nodes = [helper.make_node("Add", ["a", "b"], ["y"], name="add")]
-    return finish(nodes, [tensor("a", "N", 3, "H"), tensor("b", "N", 3, "H")], [tensor("y", "N")])
+    inputs = [tensor(name, "N", 3, "H") for name in ("a", "b")]
+    return finish(nodes_of('["add"] y = Add (a, b)'), inputs, [tensor("y", "N")])
+
+
+def _reversed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """With its nodes out of order."""
+    model.graph.node.reverse()
+    return model
 
 
 def test_other_dynamic_axes_are_named_with_the_remedy(save: Save) -> None:
@@ -196,10 +202,8 @@ def test_an_initial_value_makes_an_input_a_constant(
 
 
 def test_an_initial_value_keeps_the_input_type(save: Save) -> None:
-    nodes = [helper.make_node("Gather", ["x", "i"], ["y"], name="g")]
-    model = finish(
-        nodes, [tensor("x", 4), tensor("i", 2, dtype=TensorProto.INT64)], [tensor("y", 2)]
-    )
+    inputs = [tensor("x", 4), tensor("i", 2, dtype=TensorProto.INT64)]
+    model = finish(nodes_of("y = Gather (x, i)"), inputs, [tensor("y", 2)])
     loaded = load_onnx(save(model), input_initial_val=[None, [1, 2]])
     assert loaded.graph.spec("i").dtype == "int64"
     with pytest.raises(SourceModelError, match="does not fit its type int64"):
@@ -208,15 +212,12 @@ def test_an_initial_value_keeps_the_input_type(save: Save) -> None:
 
 def test_custom_operators_are_refused_by_name_and_can_be_cut_off(save: Save) -> None:
     model = float_net()
-    model.graph.node.append(
-        helper.make_node("Magic", ["s"], ["z"], name="the_magic", domain="my.own")
-    )
+    model.graph.node.extend(nodes_of('["the_magic"] z = my.own.Magic (s)'))
     model.graph.output.append(tensor("z", 1))
     model.opset_import.append(helper.make_opsetid("my.own", 1))
     path = save(model)
-    with pytest.raises(
-        UnsupportedOperatorError, match=r"my\.own:Magic at node 'the_magic'"
-    ) as error:
+    magic = r"my\.own:Magic at node 'the_magic'"
+    with pytest.raises(UnsupportedOperatorError, match=magic) as error:
         load_onnx(path)
     assert error.value.exit_code == 5
     assert "'outputs'" in error.value.remedy
@@ -240,46 +241,39 @@ def test_other_spellings_and_unused_imports_of_domains(save: Save, opset: int) -
     assert [row[:2] for row in graph.nodes] == [row[:2] for row in graph_view(loaded).nodes]
 
 
-def test_control_flow_and_unknown_operators_are_refused_by_node(save: Save) -> None:
-    same, other = (
-        helper.make_graph([helper.make_node(op, inputs, ["o"])], "b", [], [tensor("o", 1)])
-        for op, inputs in (("Identity", ["x"]), ("Concat", ["x", "x"]))
+def _choice(then: str, other: str) -> onnx.ModelProto:
+    """A node whose branches are nodes that give o."""
+    text = (
+        f'["choice"] y = If (c) <then_branch = a () => (float[1] o) {{{then}}}, '
+        f"else_branch = b () => (float[1] o) {{{other}}}>"
     )
-    other.node[0].attribute.append(helper.make_attribute("axis", 0))
-    nodes = [helper.make_node("If", ["c"], ["y"], "choice", then_branch=same, else_branch=other)]
     inputs = [tensor("c", dtype=TensorProto.BOOL), tensor("x", 1)]
+    return finish([onnx.parser.parse_node(text)], inputs, [tensor("y", 1)])
+
+
+def test_control_flow_and_unknown_operators_are_refused_by_node(save: Save) -> None:
+    choice = _choice("o = Identity (x)", "o = Concat <axis=0> (x, x)")
     with pytest.raises(UnsupportedOperatorError, match="If at node 'choice'"):
-        load_onnx(save(finish(nodes, inputs, [tensor("y", 1)])))
-    nodes = [helper.make_node("ATen", ["x"], ["y"], "exported_badly")]
+        load_onnx(save(choice))
+    nodes = nodes_of('["exported_badly"] y = ATen (x)')
     with pytest.raises(UnsupportedOperatorError, match="ATen at node 'exported_badly'"):
         load_onnx(save(finish(nodes, [tensor("x", 1)], [tensor("y", 1)])))
 
 
 def test_functions_of_the_model_are_inlined(save: Save) -> None:
-    function = helper.make_function(
-        "local",
-        "Twice",
-        ["v"],
-        ["w"],
-        [helper.make_node("Add", ["v", "v"], ["w"])],
-        [helper.make_opsetid("", 21)],
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21, "local": 1]>
+        net (float[3] x) => (float[3] y) {y = local.Twice (x)}
+        <domain: "local", opset_import: ["": 21]> Twice (v) => (w) {w = Add (v, v)}"""
     )
-    nodes = [helper.make_node("Twice", ["x"], ["y"], name="call", domain="local")]
-    model = finish(nodes, [tensor("x", 3)], [tensor("y", 3)])
-    model.functions.append(function)
-    model.opset_import.append(helper.make_opsetid("local", 1))
     loaded = load_onnx(save(model))
     verify(loaded.graph)
     assert [node.op_type for node in loaded.graph.nodes] == ["Add"]
 
 
 def test_nodes_out_of_order_are_sorted_and_circles_refused(save: Save) -> None:
-    model = float_net()
-    nodes = list(model.graph.node)[::-1]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    loaded = load_onnx(save(model))
-    verify(loaded.graph)
+    model = _reversed(float_net())
+    verify(load_onnx(save(model)).graph)
     model.graph.node[-1].input[0] = "a"
     with pytest.raises(SourceModelError, match="circle"):
         load_onnx(save(model))
@@ -340,34 +334,32 @@ def test_external_weights_beside_the_model(save: Save, tmp_path: Path) -> None:
     assert "e.data" in caught.value.remedy
 
 
+def _outside(**entries: str) -> bytes:
+    """A model whose first constant lies in another file."""
+    model = float_net()
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in entries.items():
+        weight.external_data.add(key=key, value=value)
+    return model.SerializeToString()
+
+
 @pytest.mark.parametrize("location", ["../out.data", "/etc/passwd", "link.data", "", "a\0b"])
 def test_external_weights_outside_the_folder_are_refused(tmp_path: Path, location: str) -> None:
     (tmp_path / "out.data").write_bytes(bytes(4096))
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "link.data").symlink_to(tmp_path / "out.data")
-    model = float_net()
-    weight = model.graph.initializer[0]
-    size = len(weight.raw_data)
-    weight.ClearField("raw_data")
-    weight.data_location = TensorProto.EXTERNAL
-    weight.external_data.add(key="location", value=location)
-    weight.external_data.add(key="length", value=str(size))
-    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    (folder / "m.onnx").write_bytes(_outside(location=location, length="648"))
     with pytest.raises(SourceModelError, match=r"outside its own folder|without a name"):
         load_onnx(folder / "m.onnx")
 
 
 @pytest.mark.parametrize("number", ["-1", "9" * 30, "x", "²"])
 def test_external_offsets_that_are_no_numbers(tmp_path: Path, number: str) -> None:
-    model = float_net()
-    weight = model.graph.initializer[0]
-    weight.ClearField("raw_data")
-    weight.data_location = TensorProto.EXTERNAL
-    weight.external_data.add(key="location", value="d")
-    weight.external_data.add(key="offset", value=number)
     (tmp_path / "d").write_bytes(bytes(100))
-    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    (tmp_path / "m.onnx").write_bytes(_outside(location="d", offset=number))
     with pytest.raises(SourceModelError, match="offset or length"):
         load_onnx(tmp_path / "m.onnx")
 
@@ -394,20 +386,12 @@ def test_the_quick_view_says_what_loading_says(save: Save) -> None:
 
 
 def test_the_quick_view_of_a_quantized_model_has_its_parameters(save: Save) -> None:
-    scale, zero = (
-        numpy_helper.from_array(np.float32(0.5), "s"),
-        numpy_helper.from_array(np.uint8(128), "z"),
+    nodes = nodes_of(
+        """["quantize"] q = QuantizeLinear (x, s, z); ["dequantize"] d = DequantizeLinear (q, s, z);
+        ["relu"] y = Relu (d)"""
     )
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], "quantize"),
-        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "dequantize"),
-        helper.make_node("Relu", ["d"], ["y"], "relu"),
-    ]
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3]) for n in "xy"]
-    model = helper.make_graph(nodes, "g", ends[:1], ends[1:], [scale, zero])
-    path = save(
-        helper.make_model(model, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    )
+    constants = {"s": np.array(0.5, np.float32), "z": np.array(128, np.uint8)}
+    path = save(finish(nodes, [tensor("x", 1, 3)], [tensor("y", 1, 3)], constants))
     loaded, look = load_onnx(path).graph, inspect_file(path)
     details = {name: look.node(name) for name in ("quantize", "dequantize", "relu")}
     assert details == {name: node_detail(loaded, name) for name in details}
@@ -415,12 +399,7 @@ def test_the_quick_view_of_a_quantized_model_has_its_parameters(save: Save) -> N
 
 
 def test_the_quick_view_fixes_batch_and_order_as_loading_does(save: Save) -> None:
-    model = float_net(opset=21)
-    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
-    nodes = list(model.graph.node)[::-1]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    path = save(model)
+    path = save(_reversed(float_net(batch="N")))
     view, graph = inspect_onnx(path)
     loaded = load_onnx(path)
     assert graph == graph_view(loaded.graph)
@@ -429,25 +408,9 @@ def test_the_quick_view_fixes_batch_and_order_as_loading_does(save: Save) -> Non
 
 
 def test_a_node_with_a_graph_of_its_own_is_shown(save: Save) -> None:
-    inner = helper.make_graph(
-        [helper.make_node("Neg", ["x"], ["t"], "neg")],
-        "branch",
-        [],
-        [helper.make_tensor_value_info("t", TensorProto.FLOAT, [1])],
-    )
-    node = helper.make_node("If", ["c"], ["y"], "choose", then_branch=inner, else_branch=inner)
-    ends = [
-        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1]),
-        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1]),
-    ]
-    graph = helper.make_graph([node], "g", ends[:2], ends[2:])
-    path = save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    )
-    look = inspect_file(path)
+    look = inspect_file(save(_choice("o = Neg (x)", "o = Neg (x)")))
     assert look.model.findings[0].code == "control-flow"
-    detail = look.node("choose")
+    detail = look.node("choice")
     assert [name for name, _ in detail.attributes] == ["else_branch", "then_branch"]
     assert detail.inputs[0].kind == "input"
 
