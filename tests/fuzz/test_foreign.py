@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.base.errors import EngineError
+from engine.base.errors import EngineError, InternalError
 from engine.base.peers.limits import resident_bytes
 from engine.frontends import converter_process
 from engine.frontends.load import find_source, load_source
@@ -42,6 +42,8 @@ def attack(name: str, seed: bytes, suffix: str, options: LoadOptions, folder: Pa
             try:
                 load((inner_mutant if number % 2 else mutant)(seed, number))
                 seen["loaded"] += 1
+            except InternalError:
+                raise
             except EngineError:
                 seen["refused"] += 1
         if (

@@ -60,21 +60,24 @@ class Outcome:
     why: str = ""
 
 
-def all_cases() -> list[Any]:
-    """The node tests that count, about 500; collecting them takes seconds."""
+def every_case() -> list[Any]:
+    """Every node test, about 1,900, whatever its operators and types; collecting takes seconds."""
     from onnx.backend.test.loader import load_model_tests
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _counting(load_model_tests(kind="node"))
+    with warnings.catch_warnings(action="ignore"):
+        return list(load_model_tests(kind="node"))
+
+
+def all_cases() -> list[Any]:
+    """The node tests that count, about 500."""
+    return _counting(every_case())
 
 
 def some_cases(operators: Iterable[str]) -> list[Any]:
     """Those of a few operators, whether these are on the list or not; quicker than all."""
     wanted = frozenset(operators)
     node = importlib.import_module("onnx.backend.test.case.node")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for _, name, _ in pkgutil.iter_modules(node.__path__):
             if name.replace("_", "") in {operator.lower() for operator in wanted}:
                 importlib.import_module(f"{node.__name__}.{name}")
@@ -104,32 +107,18 @@ def _data(case: Any, model: onnx.ModelProto) -> tuple[list[Any], list[Any]]:
         inputs, outputs = case.data_sets[0]
         return [_array(a) for a in inputs], [_array(a) for a in outputs]
     folder = Path(case.model_dir) / "test_data_set_0"
-    ends = (("input", len(model.graph.input)), ("output", len(model.graph.output)))
-    inputs, outputs = (
-        [
-            numpy_helper.to_array(
-                onnx.TensorProto.FromString((folder / f"{kind}_{n}.pb").read_bytes())
-            )
-            for n in range(count)
-        ]
-        for kind, count in ends
-    )
-    return inputs, outputs
+
+    def read(kind: str, count: int) -> list[Any]:
+        files = [(folder / f"{kind}_{number}.pb").read_bytes() for number in range(count)]
+        return [_array(onnx.TensorProto.FromString(data)) for data in files]
+
+    return read("input", len(model.graph.input)), read("output", len(model.graph.output))
 
 
 def _array(given: Any) -> Any:
     if isinstance(given, onnx.TensorProto):
         return numpy_helper.to_array(given)
     return given if isinstance(given, list) or given is None else np.asarray(given)
-
-
-def every_case() -> list[Any]:
-    """Every node test, about 1,900, whatever its operators and types."""
-    from onnx.backend.test.loader import load_model_tests
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return list(load_model_tests(kind="node"))
 
 
 def run(case: Any) -> Outcome:
@@ -179,15 +168,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
         if outcome.kind != "equal"
     ]
     equal = f"{counts['equal']} of {len(outcomes)} cases are loaded and equal ({rate:.1%})"
-    return "\n".join(
-        [
-            f"{equal}; onnx {onnx.__version__}.",
-            "",
-            "| case | outcome | reason |",
-            "|---|---|---|",
-            *rows,
-        ]
-    )
+    head = f"{equal}; onnx {onnx.__version__}.\n\n| case | outcome | reason |\n|---|---|---|"
+    return "\n".join([head, *rows])
 
 
 _NO_ARRAY = "ONNX Runtime's Python interface gives no array of that type as an output"
@@ -232,13 +214,6 @@ def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
     marks = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
     PAGE.write_text(marks.sub(lambda _: f"{BEGIN}\n{made}\n{END}", text), encoding="utf-8")
-
-
-def save(proto: onnx.ModelProto, folder: Path) -> Path:
-    """The file of a model."""
-    path = folder / "m.onnx"
-    path.write_bytes(proto.SerializeToString())
-    return path
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ import onnx
 import pytest
 
 from engine.base.errors import (
-    EngineError,
-    InternalError,
     SourceModelError,
     UnsupportedOperatorError,
 )
@@ -25,8 +22,7 @@ from engine.frontends.tensorflow import load
 from engine.graph.execute.session import Session
 from engine.graph.ir.verify import verify
 from tests.frontends.tensorflow import wire
-from tests.frontends.tensorflow.test_inspect import SMALL, WEIGHTS, mutant, source
-from tests.safety import ends
+from tests.frontends.tensorflow.test_inspect import SMALL, WEIGHTS, source
 
 pytestmark = [pytest.mark.tensorflow]
 needs_child = pytest.mark.usefixtures("installed")
@@ -191,23 +187,6 @@ def test_without_tensorflow_the_extra_is_named(
     with pytest.raises(SourceModelError, match="tensorflow is not installed") as caught:
         load(source(tmp_path, TOY), NullReporter())
     assert "pip install" in caught.value.remedy
-
-
-@needs_child
-@pytest.mark.long
-def test_mutants_load_or_are_refused_in_a_warm_child(tmp_path: Path, zoo: Path) -> None:
-    rng = random.Random(20)
-    files = sorted((zoo / "tensorflow").glob("*.pb"))
-    load(find_source(files[0]), NullReporter())
-    for number in range(60):
-        data = mutant(rng, files[number % len(files)].read_bytes())
-        with ends():
-            try:
-                verify(load(source(tmp_path, data), NullReporter()).graph)
-            except InternalError:
-                raise
-            except EngineError:
-                pass
 
 
 @needs_child

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.frontends.onnx import load_onnx
 from engine.frontends.onnx.opset import needs_rewrite
 from engine.graph.execute import ort
 from engine.graph.ir import OPSET, verify
-from tests.frontends.opset_cases import CASES, Case
+from tests.frontends.onnx.conftest import Save
+from tests.frontends.onnx.opset_cases import CASES, Case
 
 
 def run(data: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -26,9 +24,8 @@ def run(data: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_an_operator_computes_the_same_in_the_pinned_opset(case: Case, tmp_path: Path) -> None:
-    path = tmp_path / "case.onnx"
-    path.write_bytes(case.model().SerializeToString())
+def test_an_operator_computes_the_same_in_the_pinned_opset(case: Case, save: Save) -> None:
+    path = save(case.model())
     rng = np.random.default_rng(3)
     feeds = {n: rng.normal(size=s).astype(np.float32) for n, s in case.inputs.items()}
     loaded = load_onnx(path)
@@ -43,31 +40,22 @@ def test_an_operator_computes_the_same_in_the_pinned_opset(case: Case, tmp_path:
 
 
 def _one(op: str, opset: int, *inputs: tuple[int, ...], **attributes: object) -> onnx.ModelProto:
-    names = [f"x{index}" for index in range(len(inputs))]
-    node = helper.make_node(op, names, ["y"], name="the_node", **attributes)
-    values = [
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
-        for n, s in zip(names, inputs, strict=True)
-    ]
-    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "g", values, [out])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    shapes = {f"x{index}": shape for index, shape in enumerate(inputs)}
+    return Case(op, opset, shapes, attributes=attributes).model()
 
 
 @pytest.mark.parametrize(("op", "opset"), [("CumProd", 26), ("TensorScatter", 24)])
-def test_operators_that_came_later_are_refused_by_name(op: str, opset: int, tmp_path: Path) -> None:
-    path = tmp_path / "new.onnx"
-    path.write_bytes(_one(op, opset, (1, 3, 4, 5), (1,)).SerializeToString())
-    with pytest.raises(UnsupportedOperatorError, match=f"{op} .*the_node.*came with {opset}") as e:
+def test_operators_that_came_later_are_refused_by_name(op: str, opset: int, save: Save) -> None:
+    path = save(_one(op, opset, (1, 3, 4, 5), (1,)))
+    with pytest.raises(UnsupportedOperatorError, match=f"{op} .*'node'.*came with {opset}") as e:
         load_onnx(path)
     assert str(OPSET) in e.value.remedy
 
 
-def test_a_converter_that_gives_up_is_told_with_the_operator(tmp_path: Path) -> None:
+def test_a_converter_that_gives_up_is_told_with_the_operator(save: Save) -> None:
     # Pad of opset 1 has no adapter in onnx 1.23
     model = _one("Pad", 1, (1, 1, 2, 2), paddings=[0, 0, 1, 1, 0, 0, 1, 1])
-    path = tmp_path / "old.onnx"
-    path.write_bytes(model.SerializeToString())
+    path = save(model)
     with pytest.raises(UnsupportedOperatorError, match="Pad of opset 1 cannot") as caught:
         load_onnx(path)
     assert caught.value.exit_code == 5
@@ -83,35 +71,30 @@ def test_a_converter_that_gives_up_is_told_with_the_operator(tmp_path: Path) -> 
     ],
 )
 def test_old_operators_that_would_come_out_wrong_are_refused(
-    op: str, sizes: tuple[tuple[int, ...], ...], attributes: dict[str, object], tmp_path: Path
+    op: str, sizes: tuple[tuple[int, ...], ...], attributes: dict[str, object], save: Save
 ) -> None:
-    path = tmp_path / "old.onnx"
-    path.write_bytes(
-        _one(op, 1 if op == "Upsample" else 6, *sizes, **attributes).SerializeToString()
-    )
+    path = save(_one(op, 1 if op == "Upsample" else 6, *sizes, **attributes))
     with pytest.raises(UnsupportedOperatorError, match=f"{op} of opset"):
         load_onnx(path)
 
 
 @pytest.mark.parametrize("scales", [(2.0, 0.5), None])
 def test_nearest_resize_of_opset_10_without_an_equal_is_refused(
-    scales: tuple[float, float] | None, tmp_path: Path
+    scales: tuple[float, float] | None, save: Save
 ) -> None:
     model = _one("Resize", 10, (1, 1, 4, 4), (4,))
     if scales is not None:
         value = np.array([1, 1, *scales], np.float32)
         model.graph.initializer.append(onnx.numpy_helper.from_array(value, "x1"))
-    path = tmp_path / "resize.onnx"
-    path.write_bytes(model.SerializeToString())
+    path = save(model)
     with pytest.raises(UnsupportedOperatorError, match="Resize of opset 10"):
         load_onnx(path)
 
 
-def test_an_unchanged_model_only_gets_the_version(tmp_path: Path) -> None:
+def test_an_unchanged_model_only_gets_the_version(save: Save) -> None:
     model = _one("Relu", 18, (1, 3))
     assert not needs_rewrite(model.graph, 18)
-    path = tmp_path / "m.onnx"
-    path.write_bytes(model.SerializeToString())
+    path = save(model)
     loaded = load_onnx(path)
     assert [node.op_type for node in loaded.graph.nodes] == ["Relu"]
     assert loaded.findings[0].code == "opset-converted"

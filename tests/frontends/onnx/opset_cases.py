@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from tests.graph.models import finish, tensor
 
 Shape = tuple[int, ...]
+_X: dict[str, Shape] = {"x": (2, 3, 4, 5)}
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Case:
 
     op: str
     opset: int
-    inputs: dict[str, Shape] = field(default_factory=lambda: {"x": (2, 3, 4, 5)})
+    inputs: dict[str, Shape] = field(default_factory=lambda: dict(_X))
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
     outputs: int = 1
@@ -35,18 +38,9 @@ class Case:
         order = self.order or (*self.inputs, *self.constants)
         names = [f"y{index}" for index in range(self.outputs)]
         node = helper.make_node(self.op, list(order), names, name="node", **self.attributes)
-        graph = helper.make_graph(
-            [node],
-            "case",
-            [
-                helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
-                for n, s in self.inputs.items()
-            ],
-            [helper.make_tensor_value_info(names[0], self.dtype, None)],
-            [numpy_helper.from_array(value, name) for name, value in self.constants.items()],
-        )
-        imports = [helper.make_opsetid("", self.opset)]
-        return helper.make_model(graph, opset_imports=imports, ir_version=8)
+        inputs = [tensor(name, *shape) for name, shape in self.inputs.items()]
+        outputs = [helper.make_tensor_value_info(names[0], self.dtype, None)]
+        return finish([node], inputs, outputs, self.constants, opset=self.opset, ir_version=8)
 
 
 def _f(*values: float) -> np.ndarray:
@@ -102,6 +96,7 @@ def _elementwise() -> list[Case]:
 
 
 def _norms() -> list[Case]:
+    groups = {"scale": _f(0.5, 2.0), "bias": _f(1.0, -1.0)}
     return [
         *(Case("BatchNormalization", opset, constants=_NORM) for opset in (7, 8, 9, 14, 15)),
         Case("BatchNormalization", 7, constants=_NORM, attributes={"spatial": 1}, note="spatial"),
@@ -109,13 +104,7 @@ def _norms() -> list[Case]:
         Case("LRN", 1, attributes={"size": 3}),
         Case("LpNormalization", 1, attributes={"axis": 1}),
         Case("LayerNormalization", 17, constants={"scale": _RNG.random(5).astype(np.float32)}),
-        Case(
-            "GroupNormalization",
-            18,
-            {"x": (2, 4, 4, 5)},
-            {"scale": _f(0.5, 2.0), "bias": _f(1.0, -1.0)},
-            {"num_groups": 2},
-        ),
+        Case("GroupNormalization", 18, {"x": (2, 4, 4, 5)}, groups, {"num_groups": 2}),
         *(Case("Dropout", opset) for opset in (7, 10, 12, 13)),
         Case("Dropout", 10, outputs=2, note="mask"),
         *(
@@ -157,39 +146,24 @@ def _resizes() -> list[Case]:
 
     empty = {"roi": _f(), **scales(1.7, 2.3)}
     sizes = {"roi": _f(), "scales": _f(), "sizes": _i(2, 3, 7, 9)}
+    linear = {"scales": [1.0, 1.0, 2.0, 3.0], "mode": "linear"}
     cases = [
         Case("Upsample", 7, attributes={"scales": [1.0, 1.0, 2.0, 2.0]}),
-        Case(
-            "Upsample", 7, attributes={"scales": [1.0, 1.0, 2.0, 3.0], "mode": "linear"}, note="l"
-        ),
+        Case("Upsample", 7, attributes=linear, note="linear"),
         Case("Upsample", 9, constants=scales(2, 2)),
         Case("Upsample", 9, constants=scales(2, 3), attributes={"mode": "linear"}, note="linear"),
     ]
-    cases += [
-        Case(
-            "Resize",
-            10,
-            constants=scales(*factors),
-            attributes={"mode": mode},
-            note=f"{mode}-{factors[0]}",
-        )
-        for factors in ((2, 2), (1.5, 2.6), (0.5, 0.6))
-        for mode in ("nearest", "linear")
-    ]
+    for factors in ((2, 2), (1.5, 2.6), (0.5, 0.6)):
+        for mode in ("nearest", "linear"):
+            note = f"{mode}-{factors[0]}"
+            cases.append(Case("Resize", 10, _X, scales(*factors), {"mode": mode}, note=note))
     for opset in (11, 13, 18, 19):
         for mode in ("nearest", "linear", "cubic"):
             for how in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"):
                 attributes = {"mode": mode, "coordinate_transformation_mode": how}
                 constants = empty if how != "align_corners" else sizes
-                cases.append(
-                    Case(
-                        "Resize",
-                        opset,
-                        constants=constants,
-                        attributes=attributes,
-                        note=f"{mode}-{how}",
-                    )
-                )
+                note = f"{mode}-{how}"
+                cases.append(Case("Resize", opset, _X, constants, attributes, note=note))
     return cases
 
 
@@ -231,6 +205,8 @@ def _reductions() -> list[Case]:
         for opset in (7, 11)
         for axes, keep in (([2, 3], 1), ([1], 0))
     ]
+    grid: dict[str, Shape] = {"x": (1, 2, 4, 4), "g": (1, 3, 3, 2)}
+    turned = _W.reshape(6, -1)[:, :5].copy()
     return [
         *cases,
         *(Case(op, 11, note="all") for op in names),
@@ -242,31 +218,13 @@ def _reductions() -> list[Case]:
         Case("TopK", 10, constants={"k": _i(2)}, outputs=2),
         Case("CumSum", 11, constants={"a": _i(1)}),
         Case("Gemm", 7, {"x": (3, 5)}, {"w": _W.reshape(-1, 6)[:5], "c": _f(1, 2, 3, 4, 5, 6)}),
-        Case(
-            "Gemm",
-            9,
-            {"x": (3, 5)},
-            {"w": _W.reshape(6, -1)[:, :5].copy(), "c": _f(1)},
-            {"transB": 1},
-            note="transB",
-        ),
+        Case("Gemm", 9, {"x": (3, 5)}, {"w": turned, "c": _f(1)}, {"transB": 1}, note="transB"),
         Case("MatMul", 1, {"x": (2, 3, 4, 5), "z": (2, 3, 5, 4)}),
         Case("Einsum", 12, {"x": (3, 4), "z": (4, 5)}, attributes={"equation": "ij,jk->ik"}),
         Case("LSTM", 7, {"x": (6, 2, 5)}, _RNN, {"hidden_size": 4}),
-        Case("GridSample", 16, {"x": (1, 2, 4, 4), "g": (1, 3, 3, 2)}),
-        Case(
-            "GridSample",
-            16,
-            {"x": (1, 2, 4, 4), "g": (1, 3, 3, 2)},
-            attributes={"mode": "bicubic"},
-            note="bicubic",
-        ),
-        Case(
-            "Scatter",
-            9,
-            {"x": (3, 3)},
-            {"i": np.array([[1, 0, 2]], dtype=np.int64), "u": _f(1, 2, 3).reshape(1, 3)},
-        ),
+        Case("GridSample", 16, grid),
+        Case("GridSample", 16, grid, attributes={"mode": "bicubic"}, note="bicubic"),
+        Case("Scatter", 9, {"x": (3, 3)}, {"i": _i(1, 0, 2)[None], "u": _f(1, 2, 3)[None]}),
     ]
 
 
