@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,6 @@ from engine.export.codegen.project import Array, Board
 from engine.wire.codegen import Generated, Language, ModelTask, TaskDetails
 from rknntui_emulator.runtime.answers import Answers, TensorFacts, input_digest
 from rknntui_emulator.runtime.build import LIBRARIES, Kind, build
-
-__all__ = [
-    "PICTURE",
-    "answer",
-    "cmake",
-    "compile_project",
-    "generate",
-    "program",
-    "project_of",
-    "run",
-]
 
 PICTURE = (1, 24, 32, 3)
 KINDS: dict[str, Kind] = {
@@ -86,6 +74,28 @@ def generate(
     )
 
 
+def command(
+    *words: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with variables of its environment changed."""
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def well(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
+    """Run a program that must succeed; what it prints."""
+    done = command(*words, cwd=cwd, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def cmake() -> str | None:
     """CMake, where there is one with a compiler of C++."""
     return shutil.which("cmake") if shutil.which("c++") or shutil.which("g++") else None
@@ -96,12 +106,8 @@ def compile_project(path: Path, *options: str, flags: str = "") -> Path:
     folder = path / "build-test"
     words = [f"-DCMAKE_CXX_FLAGS=-Werror -O0 {flags}", f"-DCMAKE_C_FLAGS=-Werror -O0 {flags}"]
     words += ["-DCMAKE_BUILD_TYPE=Debug", *options]
-    for command in (
-        ["cmake", "-S", str(path), "-B", str(folder), *words],
-        ["cmake", "--build", str(folder)],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+    for command in (["-S", path, "-B", folder, *words], ["--build", folder]):
+        well("cmake", *command)
     return program(path)
 
 
@@ -121,7 +127,7 @@ def answer(
     bend: int | None = None,
     facts: Sequence[TensorFacts] = (),
 ) -> dict[str, str]:
-    """Have the stand-in of a runtime library know the golden samples; the environment to run in.
+    """Have the stand-in of a runtime library know the golden samples; the variables to run with.
 
     Args:
         path: of the project, which gets a model.
@@ -159,7 +165,7 @@ def answer(
     Answers(inputs, outputs, results, generation=generation, run_us=(50,)).into(
         library.parent / "answers", model
     )
-    return {**os.environ, "LD_LIBRARY_PATH": str(library.parent.absolute())}
+    return {"LD_LIBRARY_PATH": str(library.parent.absolute())}
 
 
 def _layout(array: Array) -> str:
@@ -180,25 +186,4 @@ def run(
     path: Path, environment: Mapping[str, str], *words: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the program in the project's folder."""
-    return subprocess.run(
-        [program(path).absolute(), *words],
-        cwd=path,
-        env=dict(environment),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def run_python(path: Path, shim: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a Python project with a stand-in of rknnlite on its path."""
-    return subprocess.run(
-        [sys.executable, str(path / "main.py"), *words],
-        cwd=path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(shim), str(Path.cwd())])},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return command(program(path).absolute(), *words, cwd=path, **environment)

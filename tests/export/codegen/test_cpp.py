@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,16 +17,19 @@ from engine.dataset.samples import ReadingStats, load_pixels
 from engine.export.codegen import Project, ProjectInput, ProjectOutput, Sample
 from engine.export.codegen.project import Array, Board
 from engine.graph.ir import TensorSpec
+from engine.wire.codegen import ModelTask
 from rknntui_emulator.runtime.answers import TensorFacts
 from tests.export.codegen.projects import (
     KINDS,
     PICTURE,
     answer,
     cmake,
+    command,
     compile_project,
     generate,
     project_of,
     run,
+    well,
 )
 
 pytestmark = [
@@ -54,12 +56,17 @@ def stored(api: str) -> list[TensorFacts]:
     ]
 
 
+def compiled(project: Project, path: Path, task: ModelTask = "none", flags: str = "") -> Path:
+    """The folder of a project that was written and built."""
+    generate(project, path, task)
+    compile_project(path, flags=flags)
+    return path
+
+
 @pytest.mark.parametrize("api", KINDS)
 def test_golden_and_bent_outputs(api: str, tmp_path: Path) -> None:
     project = project_of(scores(), chip=CHIPS[api], names=['na"me\\', "*/ plane"])
-    path = tmp_path / "app"
-    generate(project, path, "classification")
-    compile_project(path)
+    path = compiled(project, tmp_path / "app", "classification")
     environment = answer(path, tmp_path / "lib", api, facts=stored(api))
     done = run(path, environment, "--loops", "3")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -94,10 +101,10 @@ def test_golden_and_bent_outputs(api: str, tmp_path: Path) -> None:
 
 
 def test_without_reaching_beyond_memory(tmp_path: Path) -> None:
-    project = project_of(scores(), chip="rv1106")
-    path = tmp_path / "app"
-    generate(project, path, "classification")
-    compile_project(path, flags="-fsanitize=address,undefined -fno-sanitize-recover=all")
+    project, flags = project_of(scores(), chip="rv1106"), "-fsanitize=address,undefined"
+    path = compiled(
+        project, tmp_path / "app", "classification", f"{flags} -fno-sanitize-recover=all"
+    )
     environment = answer(path, tmp_path / "lib", "mini", facts=stored("mini"))
     environment["ASAN_OPTIONS"] = "detect_leaks=1"
     done = run(path, environment)
@@ -163,7 +170,7 @@ def test_pictures_are_scaled_as_pillow_does(fit: str, tmp_path: Path) -> None:
                 wanted = _by_pillow(tmp_path / f"{name}.bmp", spec)
                 for suffix in ("bmp", "ppm"):
                     file = tmp_path / f"{name}.{suffix}"
-                    subprocess.run([path / "check", file, path / "out.npy"], check=True)
+                    well(path / "check", file, path / "out.npy")
                     found = np.load(path / "out.npy")
                     assert found.dtype == wanted.dtype
                     gap = np.abs(found.astype(np.float64) - wanted.astype(np.float64))
@@ -191,7 +198,7 @@ int main(int, char **words) {
 def _compile(path: Path) -> None:
     code = [path / "check.cpp", path / "src/image.cpp", path / "src/tensor.cpp"]
     words = ["-std=c++11", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{path / 'src'}"]
-    subprocess.run(["g++", *words, "-o", path / "check", *code], check=True)
+    well("g++", *words, "-o", path / "check", *code)
 
 
 def _by_pillow(picture: Path, spec: ProjectInput) -> Array:
@@ -254,9 +261,7 @@ def test_float_inputs_and_several_samples(tmp_path: Path) -> None:
         (ProjectOutput("c", (1, 3)),),
         samples,
     )
-    path = tmp_path / "app"
-    generate(project, path)
-    compile_project(path)
+    path = compiled(project, tmp_path / "app")
     done = run(path, answer(path, tmp_path / "lib", "full"), "--save", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("normal") == 2, "float inputs are copied"
@@ -267,11 +272,8 @@ def test_build_and_run_scripts(tmp_path: Path) -> None:
     path = tmp_path / "app"
     generate(project_of(scores()), path)
     for script in ("build.sh", "run.sh"):
-        subprocess.run(["sh", "-n", path / script], check=True)
-    done = subprocess.run(
-        [path / "build.sh", "native"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+        well("sh", "-n", path / script)
+    well(path / "build.sh", "native")
     assert (path / "install-native" / "small_model").is_file()
     for words in (
         ["build.sh", "mips"],
@@ -280,9 +282,7 @@ def test_build_and_run_scripts(tmp_path: Path) -> None:
         ["run.sh", "adb", "--folder", "/tmp/x; reboot", "--kind", "native"],
         ["run.sh", "ssh", "-oProxyCommand=x", "--kind", "native"],
     ):
-        done = subprocess.run(
-            [path / words[0], *words[1:]], capture_output=True, text=True, check=False
-        )
+        done = command(path / words[0], *words[1:])
         assert done.returncode == 2, words
         assert done.stderr
 
@@ -296,14 +296,7 @@ def test_models_called_like_a_target_of_cmake_build(
         pytest.skip("there is no ninja")
     path = tmp_path / "app"
     generate(replace(project_of(scores()), model=f"{name}.onnx"), path)
-    done = subprocess.run(
-        [path / "build.sh", "native"],
-        env={**os.environ, "CMAKE_GENERATOR": generator},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    well(path / "build.sh", "native", CMAKE_GENERATOR=generator)
     assert [each.name for each in (path / "install-native").iterdir()] == [name]
 
 
@@ -332,13 +325,8 @@ def test_run_over_adb(tmp_path: Path) -> None:
         '  shell) sh -c "$2" ;;\n  push) cp -r "$2" "$3" ;;\nesac\n'
     )
     (tools / "adb").chmod(0o755)
-    done = subprocess.run(
-        [path / "run.sh", "adb", "se rial;x", "--kind", "native"],
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("adb", "se rial;x", "--kind", "native")
+    done = command(path / "run.sh", *words, PATH=f"{tools}:{os.environ['PATH']}")
     assert done.returncode == 1, done.stderr
     assert "the model" in done.stdout
     lines = (tmp_path / "log").read_text().splitlines()
@@ -361,12 +349,6 @@ def test_run_over_adb_into_a_named_folder(tmp_path: Path) -> None:
     adb = tmp_path / "adb"
     adb.write_text('#!/bin/sh\ncase "$1" in shell) sh -c "$2" ;; push) cp -r "$2" "$3" ;; esac\n')
     adb.chmod(0o755)
-    done = subprocess.run(
-        [path / "run.sh", "adb", "--kind", "native", "--folder", str(board)],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    words = ("adb", "--kind", "native", "--folder", str(board))
+    well(path / "run.sh", *words, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert (board / "model" / "small_model.rknn").read_text() == "x"

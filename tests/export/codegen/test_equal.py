@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.export.codegen.heads import FORMS, PICTURE
-from tests.export.codegen.projects import generate, project_of
+from tests.export.codegen.projects import generate, project_of, well
 
 DRIVER = Path(__file__).with_name("driver.cpp")
 SOURCES = ("tensor", "postprocess", "detections")
@@ -24,17 +22,8 @@ def by_cpp(path: Path) -> list[str]:
     words = ["-std=c++11", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{path / 'src'}"]
     compiler = shutil.which("g++") or shutil.which("c++")
     assert compiler
-    done = subprocess.run(
-        [compiler, *words, "-o", path / "alone", DRIVER, *(s for s in sources if s.exists())],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    told = subprocess.run(
-        [path / "alone", path / "data"], cwd=path, capture_output=True, text=True, check=True
-    )
-    return told.stdout.rstrip("\n").split("\n")
+    well(compiler, *words, "-o", path / "alone", DRIVER, *(s for s in sources if s.exists()))
+    return well(path / "alone", path / "data", cwd=path).rstrip("\n").split("\n")
 
 
 BY_PYTHON = """
@@ -48,16 +37,8 @@ print("\\n".join(postprocess([np.load(f) for f in files], "data", Placement())))
 
 
 def by_python(path: Path) -> list[str]:
-    told = subprocess.run(
-        [sys.executable, "-c", BY_PYTHON],
-        cwd=path,
-        env={**os.environ, "PYTHONPATH": str(path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert told.returncode == 0, told.stderr
-    return told.stdout.rstrip("\n").split("\n")
+    told = well(sys.executable, "-c", BY_PYTHON, cwd=path, PYTHONPATH=str(path))
+    return told.rstrip("\n").split("\n")
 
 
 def numbers(line: str) -> list[float]:

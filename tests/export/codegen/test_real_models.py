@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from PIL import Image
 
 from engine.api import RKNN
-from tests.export.codegen.projects import answer, cmake, compile_project, run
+from tests.export.codegen.projects import answer, cmake, compile_project, run, well
 from tests.export.codegen.test_equal import numbers
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,19 +30,14 @@ class RKNNLite:
 '''
 
 
-def run_python(path: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_python(path: Path, folder: Path, *words: str) -> str:
+    """What a project of Python prints that runs over the simulator."""
     package = folder / "site" / "rknnlite"
     package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").touch()
     (package / "api.py").write_text(RKNNLITE)
-    return subprocess.run(
-        [sys.executable, str(path / "main.py"), *words],
-        cwd=path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(package.parent)])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    places = os.pathsep.join([str(ROOT), str(package.parent)])
+    return well(sys.executable, path / "main.py", *words, cwd=path, PYTHONPATH=places)
 
 
 def found_in(text: str) -> list[list[float]]:
@@ -71,9 +65,7 @@ def test_faces_of_rfb_320(zoo: Path, tmp_path: Path) -> None:
             done = rknn.codegen(str(path), [str(picture)], language=language, task="ultraface")
             assert done == 0
         assert rknn.export_rknn(str(path / "model" / f"{name.replace('-', '_')}.rknn")) == 0
-        done_python = run_python(path, tmp_path)
-        assert done_python.returncode == 0, done_python.stderr
-        told[name] = found_in(done_python.stdout)
+        told[name] = found_in(run_python(path, tmp_path))
         path = tmp_path / f"{name}-cpp"
         compile_project(path)
         done_cpp = run(path, answer(path, tmp_path / "lib", "mini"))
@@ -85,13 +77,11 @@ def test_faces_of_rfb_320(zoo: Path, tmp_path: Path) -> None:
     for one, other in zip(sorted(placed), sorted(decoded), strict=True):
         assert one[0] == other[0] == 1
         assert np.allclose(one[2:], other[2:], atol=4), "8 bits have steps of some pixels"
-    done = run_python(tmp_path / "version-RFB-320-python", tmp_path, str(picture))
+    printed = run_python(tmp_path / "version-RFB-320-python", tmp_path, str(picture))
     width, height = Image.open(picture).size
     scale = np.array([width / 320, height / 240] * 2)
-    whole = found_in(done.stdout)
-    assert np.allclose(
-        [box[2:] for box in whole], [np.array(box[2:]) * scale for box in placed], atol=0.1
-    )
+    wanted = [np.array(box[2:]) * scale for box in placed]
+    assert np.allclose([box[2:] for box in found_in(printed)], wanted, atol=0.1)
 
 
 @pytest.mark.zoo
@@ -109,9 +99,7 @@ def test_boxes_of_yolo_fastest(zoo: Path, tmp_path: Path) -> None:
         path = tmp_path / f"decode-{decode}"
         assert rknn.codegen(str(path), [picture], language="python", task="darknet") == 0
         assert rknn.export_rknn(str(path / "model" / "yolo_fastest_1_1.rknn")) == 0
-        done = run_python(path, tmp_path)
-        assert done.returncode == 0, done.stderr
-        told.append(found_in(done.stdout))
+        told.append(found_in(run_python(path, tmp_path)))
     # the heads that the graph decodes are another way to the same boxes
     assert np.allclose(told[0], told[1], atol=0.0101)
     best = {labels[int(box[0])] for box in told[0]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from tests.export.tflite.cases import interpreted, steps_apart, stored_as
 from tests.frontends.tflite.op_cases import CASES
 from tests.frontends.tflite.quant_cases import CASES as QUANTIZED
 from tests.frontends.tflite.recurrent_cases import CASES as RECURRENT
-from tests.frontends.tflite.tflite_models import Case, feeds_for, load_bytes, write_case
+from tests.frontends.tflite.tflite_models import Case, feeds_for, load_bytes, spread, write_case
 
 _REFUSED = {
     # indices that are computed, or that add to what is there
@@ -38,18 +37,6 @@ _STEPS = {
 _READ_BACK = {"RESIZE_BILINEAR": 2}
 
 
-def _spread(cases: list[Case], count: int) -> list[Any]:
-    """The first ``count`` cases of every operator; the others run with the long tests."""
-    seen: Counter[str] = Counter()
-    params = []
-    for case in cases:
-        seen[case.op] += 1
-        if case.op != "FILL":  # has an input of no elements
-            marks = pytest.mark.long if seen[case.op] > count else ()
-            params.append(pytest.param(case, id=case.id, marks=marks))
-    return params
-
-
 def _quantized(graph: Graph, feed: dict[str, np.ndarray]) -> Graph:
     """On 8 bits where anything in it has a form of 8 bits."""
     try:
@@ -58,13 +45,16 @@ def _quantized(graph: Graph, feed: dict[str, np.ndarray]) -> Graph:
         return graph
 
 
-@pytest.mark.parametrize("case", _spread([*CASES, *RECURRENT], 1))
+_PLAIN = [case for case in (*CASES, *RECURRENT) if case.op != "FILL"]  # no input of elements
+
+
+@pytest.mark.parametrize("case", spread(_PLAIN, 1))
 def test_an_operator_keeps_its_layout_and_its_numbers(case: Case, tmp_path: Path) -> None:
     _there_and_back(case, tmp_path, quantized=False)
 
 
 @pytest.mark.parametrize(
-    "case", _spread([c for c in QUANTIZED if c.inputs[0] and c.inputs[0].dtype == "int8"], 1)
+    "case", spread([c for c in QUANTIZED if c.inputs[0] and c.inputs[0].dtype == "int8"], 1)
 )
 def test_an_int8_operator_keeps_its_integers(case: Case, tmp_path: Path) -> None:
     _there_and_back(case, tmp_path, quantized=True)

@@ -6,39 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from engine.frontends.facts import words
 from tests.frontends.tflite.tflite_models import Case, In, const, ints, single
 
 # Operators whose kernels in TFLite round otherwise than dequantize, compute, quantize does: the
 # largest difference seen, in steps of the output. All others are exact.
+_OF_ANY_TYPE = words(
+    "ADD SUB SUM AVERAGE_POOL_2D LEAKY_RELU PRELU RELU6 RESIZE_BILINEAR QUANTIZE HARD_SWISH "
+    "SQUARED_DIFFERENCE BATCH_MATMUL"
+)
+_OF_INT16 = words("CONV_2D DEPTHWISE_CONV_2D FULLY_CONNECTED MUL LOGISTIC")
 LARGEST = {
-    ("", "ADD"): 1,
-    ("", "SUB"): 1,
-    ("", "SUM"): 1,
-    ("", "AVERAGE_POOL_2D"): 1,
-    ("", "LEAKY_RELU"): 1,
-    ("", "PRELU"): 1,
-    ("", "RELU6"): 1,
-    ("", "RESIZE_BILINEAR"): 1,
-    ("", "QUANTIZE"): 1,
-    ("", "HARD_SWISH"): 1,
-    ("", "SQUARED_DIFFERENCE"): 1,
-    ("", "BATCH_MATMUL"): 1,
-    ("uint8", "CONCATENATION"): 1,
-    ("int16", "CONV_2D"): 1,
-    ("int16", "DEPTHWISE_CONV_2D"): 1,
-    ("int16", "FULLY_CONNECTED"): 1,
-    ("int16", "MUL"): 1,
+    **{("", op): 1 for op in _OF_ANY_TYPE},
+    **{("int16", op): 1 for op in _OF_INT16},
     ("int16", "SOFTMAX"): 6,
-    ("int16", "LOGISTIC"): 1,
     ("int16", "TANH"): 2,
+    ("uint8", "CONCATENATION"): 1,
 }
 VERSIONS = {
-    "ELU": 1,
-    "HARD_SWISH": 1,
-    "PRELU": 1,
-    "RESHAPE": 1,
-    "RESIZE_BILINEAR": 3,
-    "TRANSPOSE_CONV": 3,
+    **dict.fromkeys(("ELU", "HARD_SWISH", "PRELU", "RESHAPE"), 1),
+    **dict.fromkeys(("RESIZE_BILINEAR", "TRANSPOSE_CONV"), 3),
 }
 
 _RNG = np.random.default_rng(11)
@@ -108,12 +95,9 @@ def simple() -> list[Case]:
         other = _q(kind, 2, 6, 8, 4, scale=0.0321503, zero=-20)
         same, wide = [_q(kind)], [_q(kind, scale=0.0933417, zero=10)]
         reduce = {"keepDims": True}
-        unit = (
-            [_q(kind, scale=1 / 256, zero=-128)]
-            if kind != "int16"
-            else [In(dtype=kind, scale=1 / 32768, zero=0)]
-        )
-        both = [_q(kind, scale=1 / 128, zero=0)] if kind != "int16" else unit
+        unit, both = [_q(kind, scale=1 / 256, zero=-128)], [_q(kind, scale=1 / 128, zero=0)]
+        if kind == "int16":
+            unit = both = [In(dtype=kind, scale=1 / 32768, zero=0)]
         table: list[tuple[str, list[In | None], dict[str, Any], list[In]]] = [
             ("ADD", [x, other], {}, wide),
             ("SUB", [x, other], {}, wide),
@@ -151,16 +135,10 @@ def simple() -> list[Case]:
         if kind == "uint8":
             table.append(("CONCATENATION", [x, other], {"axis": 3}, wide))
         else:
-            table.append(
-                (
-                    "BATCH_MATMUL",
-                    [_q(kind, 2, 3, 8), _q(kind, 2, 8, 5)],
-                    {},
-                    [_q(kind, scale=0.311139)],
-                )
-            )
+            sides = [_q(kind, 2, 3, 8), _q(kind, 2, 8, 5)]
+            table.append(("BATCH_MATMUL", sides, {}, [_q(kind, scale=0.311139)]))
         if kind == "int8":
-            w = _weights(kind, (5, 3, 3, 4), 0, True)
+            w, twice = _weights(kind, (5, 3, 3, 4), 0, True), {**_CONV, "strideH": 2, "strideW": 2}
             table += [
                 ("ABS", [x], {}, wide),
                 ("RSQRT", [_q(kind, 4, 9, zero=-128)], {}, [_q(kind, scale=0.0207426, zero=-128)]),
@@ -170,12 +148,7 @@ def simple() -> list[Case]:
                 ("L2_NORMALIZATION", [x], {}, both),
                 ("SQUARED_DIFFERENCE", [x, other], {}, wide),
                 ("EXP", [x], {}, wide),
-                (
-                    "TRANSPOSE_CONV",
-                    [ints(2, 12, 16, 5), w, x, _bias(x, w)],
-                    {"padding": 0, "strideH": 2, "strideW": 2},
-                    wide,
-                ),
+                ("TRANSPOSE_CONV", [ints(2, 12, 16, 5), w, x, _bias(x, w)], twice, wide),
             ]
         for position, (op, inputs, options, outputs) in enumerate(table):
             steps = LARGEST.get((kind, op), LARGEST.get(("", op), 0))

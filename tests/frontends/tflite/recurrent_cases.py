@@ -24,16 +24,16 @@ def _cell(
     *, coupled: bool = False, peephole: bool = False, projection: int = 0, size: float = 0.5
 ) -> list[In | None]:
     """Inputs 1 to 17: weights, recurrent weights, peepholes, biases, projection."""
-    out = projection or _UNITS
-    first = None if coupled else 0
-    kernel = [
-        None if first is None and i == 0 else _w(_UNITS, _FEATURES, size=size) for i in range(4)
-    ]
-    recurrent = [None if first is None and i == 0 else _w(_UNITS, out) for i in range(4)]
-    seen = [_w(_UNITS) if peephole and not (coupled and i == 0) else None for i in range(3)]
-    bias = [None if coupled and i == 0 else _w(_UNITS) for i in range(4)]
+
+    def gates(count: int, *shape: int, size: float = 0.5) -> list[In | None]:
+        """One for each gate; where the gates are coupled the first has none."""
+        return [None if coupled and i == 0 else _w(*shape, size=size) for i in range(count)]
+
+    kernel = gates(4, _UNITS, _FEATURES, size=size)
+    recurrent = gates(4, _UNITS, projection or _UNITS)
+    seen = gates(3, _UNITS) if peephole else [None] * 3
     more = [_w(projection, _UNITS), _w(projection)] if projection else [None, None]
-    return [*kernel, *recurrent, *seen, *bias, *more]
+    return [*kernel, *recurrent, *seen, *gates(4, _UNITS), *more]
 
 
 def _lstm(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +20,16 @@ from tests.frontends.tflite.tflite_models import (
     largest_difference,
     load_bytes,
     run,
+    spread,
     write_case,
 )
 
 
-def _spread(cases: Sequence[Case], count: int) -> list[Any]:
-    """The first ``count`` cases of every operator; the others run with the long tests."""
-    seen: Counter[str] = Counter()
-    params = []
-    for case in cases:
-        seen[case.op] += 1
-        marks = pytest.mark.long if seen[case.op] > count else ()
-        params.append(pytest.param(case, id=case.id, marks=marks))
-    return params
-
-
-@pytest.mark.parametrize("case", _spread(CASES, 3))
+@pytest.mark.parametrize(
+    "case", [*spread(CASES, 3), *spread(QUANTIZED, 2), *spread(RECURRENT, len(RECURRENT))]
+)
 def test_an_operator_gives_what_tflite_gives(case: Case, tmp_path: Path) -> None:
-    assert largest_difference(case, tmp_path) <= case.tolerance
-
-
-@pytest.mark.parametrize("case", _spread(QUANTIZED, 2))
-def test_a_quantized_operator_is_within_the_stated_steps(case: Case, tmp_path: Path) -> None:
-    assert largest_difference(case, tmp_path) <= case.tolerance
-
-
-@pytest.mark.parametrize("case", RECURRENT, ids=lambda case: case.id)
-def test_a_recurrent_layer_gives_what_tflite_gives(case: Case, tmp_path: Path) -> None:
+    """Of a quantized one within the steps that its case states."""
     assert largest_difference(case, tmp_path) <= case.tolerance
 
 
@@ -95,7 +76,7 @@ def _foldable(case: Case) -> bool:
 _FOLDED = [case for case in CASES if _foldable(case)]
 
 
-@pytest.mark.parametrize("case", _spread(_FOLDED, 1))
+@pytest.mark.parametrize("case", spread(_FOLDED, 1))
 def test_constants_are_computed_as_tflite_does(case: Case, tmp_path: Path) -> None:
     """The operator leaves no node, and what it gives is TFLite's."""
     case = _constant(case)

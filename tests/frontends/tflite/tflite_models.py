@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
+import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -92,6 +94,17 @@ def single(
 ) -> Case:
     """A case whose options are the schema's fields; those that are not given have its defaults."""
     return Case(op, list(inputs), options, out or [In()], tolerance, note, version, given)
+
+
+def spread(cases: Sequence[Case], count: int) -> list[Any]:
+    """The first ``count`` cases of every operator; the others run with the long tests."""
+    seen: Counter[str] = Counter()
+    params = []
+    for case in cases:
+        seen[case.op] += 1
+        marks = pytest.mark.long if seen[case.op] > count else ()
+        params.append(pytest.param(case, id=case.id, marks=marks))
+    return params
 
 
 class Writer:
