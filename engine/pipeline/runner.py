@@ -178,7 +178,7 @@ class Runnable:
         graph = container.graph.with_operators(operators) if operators else container.graph
         session: Session | SegmentedSession
         if container.segments:
-            from engine.export.segments.containers import segments_of
+            from engine.export.segments import segments_of
             from engine.graph.segments import places_of
             from engine.quantize import layers_of
 

@@ -12,6 +12,7 @@ from engine.base.files import refuse_existing, sha256_of
 from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.export.segments import (
+    container_layers,
     cut_container,
     cut_vendor_model,
     layer_times,
@@ -21,7 +22,6 @@ from engine.export.segments import (
     segments_told,
     vendor_layers,
 )
-from engine.export.segments.containers import container_layers
 from engine.frontends.sniff import sniff
 from engine.graph.segments import cut_points
 from engine.pipeline.runner import load_packed
@@ -30,7 +30,7 @@ from engine.wire.segments import SEGMENTS_CUT, Segments, SegmentsParams
 
 if TYPE_CHECKING:
     from engine.container import Container
-    from engine.export.segments.propose import LayerTimes
+    from engine.export.segments import LayerTimes
 
 
 @runs(SEGMENTS_CUT)

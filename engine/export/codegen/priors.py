@@ -15,15 +15,18 @@ import numpy as np
 from engine.base.errors import UsageError
 from engine.base.findings import Finding
 from engine.dataset.decode import open_array
-from engine.export.codegen.plan import (
+from engine.export.codegen.project import (
+    Array,
     Constant,
+    Project,
+    ProjectInput,
     TaskPlan,
     assumed,
+    kept_boxes,
     misfit,
     picture_of,
     value_range,
 )
-from engine.export.codegen.project import Array, Project, ProjectInput
 from engine.wire.codegen import TaskDetails
 
 _WANTED = {
@@ -42,7 +45,6 @@ _SIZES: dict[str, tuple[tuple[int, tuple[int, ...]], ...]] = {
 }
 _OVERLAP = {"ssd": 0.45, "retinaface": 0.4, "ultraface": 0.3}
 _SCORE = {"ssd": 0.5, "retinaface": 0.5, "ultraface": 0.7}
-_MOST = 300
 _SSD_GRIDS = (19, 10, 5, 3, 2, 1)
 
 
@@ -76,11 +78,7 @@ def plan_priors(project: Project, task: str, details: TaskDetails, classes: int 
         "size_variance": 0.2,
         "activation": activation,
         "background": 1,
-        "score": _SCORE[task] if details.score is None else details.score,
-        "overlap": _OVERLAP[task] if details.overlap is None else details.overlap,
-        "most": _MOST,
-        "width": picture.width,
-        "height": picture.height,
+        **kept_boxes(details, picture, _SCORE[task], _OVERLAP[task]),
     }
     return TaskPlan("priors", constants, priors=priors, findings=tuple(findings))
 

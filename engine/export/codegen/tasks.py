@@ -11,9 +11,8 @@ import numpy as np
 from engine.base.errors import DatasetError, UsageError
 from engine.base.files import read_regular
 from engine.base.text import sanitize
-from engine.export.codegen.plan import Constant, TaskPlan, assumed, misfit, value_range
 from engine.export.codegen.priors import plan_priors
-from engine.export.codegen.project import Project
+from engine.export.codegen.project import Constant, Project, TaskPlan, assumed, misfit, value_range
 from engine.export.codegen.yolo import plan_yolo
 from engine.wire.codegen import ModelTask, TaskDetails
 

@@ -15,16 +15,19 @@ import numpy as np
 
 from engine.base.errors import UsageError
 from engine.base.findings import Finding
-from engine.export.codegen.plan import (
+from engine.export.codegen.project import (
+    Array,
     Constant,
     Head,
+    Project,
+    ProjectInput,
     TaskPlan,
     assumed,
+    kept_boxes,
     misfit,
     picture_of,
     value_range,
 )
-from engine.export.codegen.project import Array, Project, ProjectInput
 from engine.wire.codegen import TaskDetails
 
 _YOLOV5 = (10, 13, 16, 30, 33, 23, 30, 61, 62, 45, 59, 119, 116, 90, 156, 198, 373, 326)
@@ -37,7 +40,7 @@ _ANCHORS: dict[str, tuple[int, ...]] = {
 }
 _BOX = {"yolov5": "yolov5", "yolov7": "yolov5", "darknet": "darknet", "yolox": "yolox"}
 _STRIDES = (8, 16, 32)
-_SCORE, _OVERLAP, _MOST = 0.25, 0.45, 300
+_SCORE, _OVERLAP = 0.25, 0.45
 _WANTED = {
     "yolov5": "for each grid (1, A x (5 + classes), H, W) or (1, A, H, W, 5 + classes) with A "
     "anchors, or one table (1, N, 5 + classes)",
@@ -117,7 +120,6 @@ def _finish(
             findings = (
                 assumed(f"The scores are taken to {state} their sigmoid.", "Set --logits."),
             )
-    details = asked.details
     all_constants: dict[str, Constant] = {
         "box": "placed",
         "form": "planes",
@@ -129,11 +131,7 @@ def _finish(
         "unit_y": 1.0,
         **constants,
         "logits": logits,
-        "score": _SCORE if details.score is None else details.score,
-        "overlap": _OVERLAP if details.overlap is None else details.overlap,
-        "most": _MOST,
-        "width": asked.picture.width,
-        "height": asked.picture.height,
+        **kept_boxes(asked.details, asked.picture, _SCORE, _OVERLAP),
     }
     return TaskPlan("yolo", all_constants, tuple(heads), findings=findings)
 

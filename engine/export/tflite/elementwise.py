@@ -1,8 +1,12 @@
-"""Layers that compute value by value, and Softmax."""
+"""Layers that compute value by value, and Softmax.
+
+Functions that TFLite has no operator for are formulas in float32 by operators that it has; on 8
+bits those of one value are tables instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,9 +20,126 @@ from engine.export.tflite.emitter import (
     channels_last,
     refused,
 )
-from engine.export.tflite.formulas import FORMULAS, by_formula
 from engine.export.tflite.layer import Layer, evaluated
 from engine.export.tflite.writer import Option, Quant
+
+_SELU = (1.6732632423543772, 1.0507009873554805)
+"""Alpha and gamma, where a node does not give them (ONNX, Selu)."""
+
+
+class Formula:
+    """Operators in a row, each of which writes a float32 tensor of its own."""
+
+    def __init__(self, emitter: Emitter, label: str) -> None:
+        self._emitter = emitter
+        self._label = label
+
+    def number(self, *values: float) -> int:
+        """A constant; one number, or a row of them."""
+        return self._emitter.constant("number", np.array(values, np.float32))
+
+    def __call__(self, kind: str, *inputs: int) -> int:
+        """An operator on values that are broadcast."""
+        shape = np.broadcast_shapes(*map(self._emitter.shape, inputs))
+        return self._emitter.compute(kind, inputs, self._name(kind), shape)
+
+    def over(self, kind: str, source: int, axes: Sequence[int], *, keep: bool = True) -> int:
+        """A reduction over axes; they stay with size 1 where ``keep``."""
+        before = self._emitter.shape(source)
+        gone = {axis % len(before) for axis in axes}
+        shape = [1 if at in gone else size for at, size in enumerate(before)]
+        if not keep:
+            shape = [size for at, size in enumerate(before) if at not in gone]
+        where = self._emitter.ints("axes", sorted(gone))
+        return self._emitter.compute(kind, [source, where], self._name(kind), shape, keep_dims=keep)
+
+    def _name(self, kind: str) -> str:
+        return f"{self._label}/{kind.lower()}"
+
+
+def formula_of(layer: Layer, emitter: Emitter) -> Formula:
+    """What a layer is computed with in float32."""
+    return Formula(emitter, layer.target.value.name or layer.node.op_type)
+
+
+def _by_formula(layer: Layer, emitter: Emitter, form: Form) -> None:
+    """A function of one value that is in :data:`FORMULAS`, in float32."""
+    formula, source = formula_of(layer, emitter), emitter.as_float(layer.data, form)
+    result = FORMULAS[layer.node.op_type](layer, formula, source)
+    emitter.finish(layer.target, form, result)
+
+
+def _reciprocal(layer: Layer, f: Formula, x: int) -> int:
+    return f("DIV", f.number(1.0), x)
+
+
+def _hard_sigmoid(layer: Layer, f: Formula, x: int) -> int:
+    alpha, beta = layer.attribute("alpha", 0.2), layer.attribute("beta", 0.5)
+    line = f("ADD", f("MUL", x, f.number(alpha)), f.number(beta))
+    return f("MAXIMUM", f("MINIMUM", line, f.number(1.0)), f.number(0.0))
+
+
+def _softplus(layer: Layer, f: Formula, x: int) -> int:
+    """``max(x, 0) + log(1 + exp(-|x|))``, which does not overflow."""
+    small = f("EXP", f("NEG", f("ABS", x)))
+    return f("ADD", f("RELU", x), f("LOG", f("ADD", small, f.number(1.0))))
+
+
+def _mish(layer: Layer, f: Formula, x: int) -> int:
+    return f("MUL", x, f("TANH", _softplus(layer, f, x)))
+
+
+def _softsign(layer: Layer, f: Formula, x: int) -> int:
+    return f("DIV", x, f("ADD", f("ABS", x), f.number(1.0)))
+
+
+def _below_zero(f: Formula, x: int, alpha: float, scale: float = 1.0) -> int:
+    """``alpha (exp(min(x, 0) / scale) - 1)``."""
+    low = f("MINIMUM", x, f.number(0.0))
+    if scale != 1.0:
+        low = f("DIV", low, f.number(scale))
+    return f("MUL", f("SUB", f("EXP", low), f.number(1.0)), f.number(alpha))
+
+
+def _elu(layer: Layer, f: Formula, x: int) -> int:
+    return f("ADD", f("RELU", x), _below_zero(f, x, layer.attribute("alpha", 1.0)))
+
+
+def _celu(layer: Layer, f: Formula, x: int) -> int:
+    alpha = layer.attribute("alpha", 1.0)
+    return f("ADD", f("RELU", x), _below_zero(f, x, alpha, alpha))
+
+
+def _selu(layer: Layer, f: Formula, x: int) -> int:
+    alpha, gamma = layer.attribute("alpha", _SELU[0]), layer.attribute("gamma", _SELU[1])
+    return f("MUL", f("ADD", f("RELU", x), _below_zero(f, x, alpha)), f.number(gamma))
+
+
+def _swish(layer: Layer, f: Formula, x: int) -> int:
+    alpha = layer.attribute("alpha", 1.0)
+    inner = x if alpha == 1.0 else f("MUL", x, f.number(alpha))
+    return f("MUL", x, f("LOGISTIC", inner))
+
+
+def _atan(layer: Layer, f: Formula, x: int) -> int:
+    one = f.number(1.0)  # in the shape of x: ATAN2 does not broadcast
+    return f("ATAN2", x, f("MINIMUM", f("MAXIMUM", x, one), one))
+
+
+FORMULAS: Mapping[str, Callable[[Layer, Formula, int], int]] = {
+    "Atan": _atan,
+    "Celu": _celu,
+    "Elu": _elu,
+    "HardSigmoid": _hard_sigmoid,
+    "Mish": _mish,
+    "Reciprocal": _reciprocal,
+    "Selu": _selu,
+    "Softplus": _softplus,
+    "Softsign": _softsign,
+    "Swish": _swish,
+}
+"""Operator -> its formula."""
+
 
 BINARY = {
     "Add": "ADD",
@@ -86,13 +207,13 @@ def unary(layer: Layer, emitter: Emitter) -> None:
     if layer.quantized and (
         kind not in _IN_INT8 or (kind in _FIXED and layer.target.quant != _FIXED[kind])
     ):
-        _table(layer, emitter, form)
+        by_tables(layer, emitter, form, (1,), lambda _, x: _compute(layer, x))
         return
     if kind == "Clip" and not layer.quantized:
         _clip(layer, emitter, form)
         return
     if kind in FORMULAS and not (kind == "Elu" and layer.attribute("alpha", 1.0) == 1.0):
-        by_formula(layer, emitter, form)
+        _by_formula(layer, emitter, form)
         return
     if name is None:
         raise refused(layer.node, "TFLite does not have it with floats")
@@ -115,41 +236,6 @@ def _clip(layer: Layer, emitter: Emitter, form: Form) -> None:
         label = f"{layer.target.value.name}/{name.lower()}"
         source = emitter.compute(name, [source, other], label, kind=kind)
     emitter.settle(layer.target, form, source)
-
-
-def _table(layer: Layer, emitter: Emitter, form: Form) -> None:
-    """GATHER from the outputs of all 256 stored values."""
-    source, out = layer.data.quant, layer.target.quant
-    if source is None or out is None:
-        raise refused(layer.node, "it is not quantized")
-    _gather(layer, emitter, form, out.stored(_compute(layer, _reals(source))), (1,))
-
-
-def _reals(quant: Quant) -> np.ndarray:
-    """The real values of all 256 stored ones."""
-    steps = (np.arange(-128, 128) - quant.zero_point[0]).astype(np.float32)
-    real: np.ndarray = steps * np.float32(quant.scale[0])
-    return real
-
-
-def _gather(
-    layer: Layer, emitter: Emitter, form: Form, entries: np.ndarray, tables: tuple[int, ...]
-) -> None:
-    """Look every value up.
-
-    Args:
-        entries: of all tables, one behind the other.
-        tables: the shape of the tables: which one holds where, broadcast over the input.
-    """
-    source = emitter.read(layer.data, form)
-    shape = emitter.shape(source)
-    name = layer.target.value.name or "tensor"
-    whole = emitter.cast(source, "int32")
-    index = emitter.tensor(f"{name}/index", shape, "int32")
-    offsets = 128 + 256 * np.arange(int(np.prod(tables)), dtype=np.int32).reshape(tables)
-    emitter.emit("ADD", [whole, emitter.ints("offsets", offsets)], [index])
-    table = emitter.constant(f"{name}/table", entries, layer.target.quant)
-    emitter.write(layer.target, form, "GATHER", [table, index])
 
 
 def _compute(layer: Layer, real: np.ndarray) -> np.ndarray:
@@ -240,6 +326,17 @@ def input_tensor(
     return emitter.constant(f"{layer.node.name}/constant", _ordered(array, layer, form), quant)
 
 
+def moved_input(
+    operand: Operand | Constant | None, layer: Layer, emitter: Emitter, form: Form
+) -> int:
+    """The tensor of an input that is moved; a constant is in the parameters of the output."""
+    out = layer.target.quant if layer.quantized else None
+    if out is not None and isinstance(operand, Constant):
+        operand = operand.of_stored(out).in_params(out)
+    kind = layer.target.computed_kind
+    return input_tensor(operand, layer, emitter, form, integers=layer.quantized, kind=kind)
+
+
 def _as_int8(real: np.ndarray) -> tuple[np.ndarray, Quant]:
     """A constant on 8 bits, its range with zero in it."""
     low, high = min(float(real.min()), 0.0), max(float(real.max()), 0.0)
@@ -253,22 +350,19 @@ def _ordered(array: np.ndarray, layer: Layer, form: Form) -> np.ndarray:
     """A constant in the order of its layer: what has fewer dimensions is broadcast."""
     if form is PLAIN or array.size == 1:
         return array
-    rank = len(layer.target.shape)
+    return np.ascontiguousarray(spread(array, len(layer.target.shape), form))
+
+
+def spread(array: np.ndarray, rank: int, form: Form) -> np.ndarray:
+    """An array of ONNX's order that is broadcast over a tensor of a rank, in a form."""
     whole = array.reshape((1,) * (rank - array.ndim) + array.shape)
-    return np.ascontiguousarray(whole.transpose(channels_last(rank)))
+    return whole.transpose(channels_last(rank)) if form is LAST else whole
 
 
 def prelu(layer: Layer, emitter: Emitter) -> None:
     """PRelu with a constant slope; on 8 bits a table for each slope, which is exact."""
-    slope = layer.constant(1)
-    if slope is None:
-        raise refused(layer.node, "it has no slope")
     form = emitter.form_of([layer.data])
-    rank = len(layer.data.shape)
-    real = slope.real()
-    whole = real.reshape((1,) * (rank - real.ndim) + real.shape)
-    if form is LAST:
-        whole = whole.transpose(channels_last(rank))
+    whole = spread(layer.required(1, "it has no slope").real(), len(layer.data.shape), form)
     slopes = whole.reshape(-1)
     if by_tables(
         layer, emitter, form, whole.shape, lambda at, x: np.where(x < 0, x * slopes[at], x)
@@ -289,17 +383,26 @@ def by_tables(
 ) -> bool:
     """Functions of one value that differ along some axes, by tables; whether it was done.
 
+    A GATHER looks every value up in the outputs of all 256 stored ones.
+
     Args:
-        shape: of the tables, which is broadcast over the input.
+        shape: of the tables: which one holds where, broadcast over the input.
         compute: real values of a function, by its number.
     """
-    source, out = layer.data.quant, layer.target.quant
+    quant, out = layer.data.quant, layer.target.quant
     count = int(np.prod(shape))
-    if source is None or out is None or count > _MAX_TABLES:
+    if quant is None or out is None or count > _MAX_TABLES:
         return False
-    values = _reals(source)
+    steps = (np.arange(-128, 128) - quant.zero_point[0]).astype(np.float32)
+    values: np.ndarray = steps * np.float32(quant.scale[0])
     entries = np.concatenate([out.stored(compute(at, values)) for at in range(count)])
-    _gather(layer, emitter, form, entries, shape)
+    name = layer.target.value.name or "tensor"
+    whole = emitter.cast(emitter.read(layer.data, form), "int32")
+    offsets = 128 + 256 * np.arange(count, dtype=np.int32).reshape(shape)
+    places = [whole, emitter.ints("offsets", offsets)]
+    index = emitter.compute("ADD", places, f"{name}/index", kind="int32")
+    table = emitter.constant(f"{name}/table", entries, out)
+    emitter.write(layer.target, form, "GATHER", [table, index])
     return True
 
 

@@ -90,6 +90,10 @@ class Constant:
         """Values in a type that is not quantized."""
         return self.real() if kind == "float32" else self.array.astype(kind)
 
+    def ints(self) -> list[int]:
+        """Whole numbers."""
+        return [int(v) for v in self.array.reshape(-1)]
+
     def in_params(self, quant: Quant) -> Constant:
         """Its real values on 8 bits, in the parameters of a tensor."""
         return self if self.quant == quant else Constant(quant.stored(self.real()), quant)
@@ -149,10 +153,10 @@ class Target(Operand):
     """Where a layer writes.
 
     Attributes:
-        activation: ``NONE``, ``RELU`` or ``RELU6``: what is applied before it is stored.
+        activation: number in the schema of what is applied before it is stored; 0: nothing.
     """
 
-    activation: str = "NONE"
+    activation: int = 0
 
 
 class Emitter(TfliteWriter):

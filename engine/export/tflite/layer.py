@@ -22,9 +22,6 @@ from engine.export.tflite.writer import Quant
 from engine.frontends.tflite.schema import RELU, RELU6
 from engine.graph.ir import Graph
 
-ACTIVATIONS = {"NONE": 0, "RELU": RELU, "RELU6": RELU6}
-"""Number of a fused activation in the schema."""
-
 _FUSED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Mul"})
 """Operators that have a fused activation in TFLite."""
 
@@ -76,10 +73,21 @@ class Layer:
             raise refused(self.node, f"its input {index} is computed, not a constant")
         return operand
 
-    def ints(self, index: int) -> list[int] | None:
-        """The values of a constant input of integers."""
+    def required(self, index: int, why: str) -> Constant:
+        """A constant input that must be there; ``why`` tells of one that is not.
+
+        Raises:
+            UnsupportedOperatorError: it is left out, or computed.
+        """
         constant = self.constant(index)
-        return None if constant is None else [int(v) for v in constant.array.reshape(-1)]
+        if constant is None:
+            raise refused(self.node, why)
+        return constant
+
+    def ints(self, index: int) -> list[int]:
+        """The values of a constant input of integers; empty where it is left out."""
+        constant = self.constant(index)
+        return [] if constant is None else constant.ints()
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute of the node; text as ``str``."""
@@ -90,9 +98,7 @@ class Layer:
     @property
     def axes(self) -> list[int]:
         """The axes of a reduction: its second input, or its attribute; all where there are none."""
-        axes = self.ints(1)
-        if axes is None:
-            axes = [int(axis) for axis in self.attribute("axes", ())]
+        axes = self.ints(1) or [int(axis) for axis in self.attribute("axes", ())]
         if not axes and self.attribute("noop_with_empty_axes", 0):
             return []
         return axes or list(range(len(self.data.shape)))
@@ -105,7 +111,7 @@ class Layer:
     @property
     def activation(self) -> int:
         """The number of the activation that is fused."""
-        return ACTIVATIONS[self.target.activation]
+        return self.target.activation
 
 
 def shape_of(value: ir.Value, node: ir.Node) -> tuple[int, ...]:
@@ -303,7 +309,7 @@ def evaluated(node: ir.Node, given: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _target(value: ir.Value, node: ir.Node, known: Known) -> tuple[Target, list[ir.Node]]:
     """Where an output goes: into one Q, behind a fused activation at most; else it is float."""
     outputs = known.outputs
-    activation, taken, last = "NONE", [], value
+    activation, taken, last = 0, [], value
     reader = _only_reader(last, outputs)
     if reader is not None and node.op_type in _FUSED:
         fused = _activation(reader)
@@ -324,15 +330,13 @@ def _only_reader(value: ir.Value, outputs: frozenset[ir.Value]) -> ir.Node | Non
     return uses[0].node if len(uses) == 1 and value not in outputs else None
 
 
-def _activation(node: ir.Node) -> str:
-    """The fused activation that a node is; empty where it is none."""
+def _activation(node: ir.Node) -> int:
+    """The fused activation that a node is; 0 where it is none."""
     if node.op_type == "Relu":
-        return "RELU"
+        return RELU
     if node.op_type != "Clip":
-        return ""
+        return 0
     bounds = [constant_array(value) for value in node.inputs[1:]]
     bounds += [None] * (2 - len(bounds))
     low, high = (None if b is None else float(b.reshape(-1)[0]) for b in bounds)
-    if low == 0 and high == 6:
-        return "RELU6"
-    return "RELU" if low == 0 and high is None else ""
+    return {6.0: RELU6, None: RELU}.get(high, 0) if low == 0 else 0

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from engine.export.tflite.elementwise import moved_input
 from engine.export.tflite.emitter import (
     LAST,
     PLAIN,
-    Constant,
     Emitter,
     Form,
     Operand,
@@ -89,22 +89,10 @@ def concat(layer: Layer, emitter: Emitter) -> None:
     operands = [operand for operand in layer.inputs if isinstance(operand, Operand)]
     rank = len(layer.target.shape)
     form = emitter.form_of(operands)
-    sources = []
-    for operand in layer.inputs:
-        if isinstance(operand, Operand):
-            source = (
-                emitter.read(operand, form) if layer.quantized else emitter.as_float(operand, form)
-            )
-        elif isinstance(operand, Constant):
-            out = layer.target.quant if layer.quantized else None
-            held = operand.of_stored(out).in_params(out) if out is not None else operand
-            array = held.as_kind(layer.target.computed_kind) if out is None else held.array
-            if form is LAST:
-                array = np.ascontiguousarray(array.transpose(channels_last(rank)))
-            source = emitter.constant(f"{layer.node.name}/constant", array, out)
-        else:
-            raise refused(layer.node, "an input is left out")
-        sources.append(emitter.in_params(source, layer.target.quant))
+    sources = [
+        emitter.in_params(moved_input(operand, layer, emitter, form), layer.target.quant)
+        for operand in layer.inputs
+    ]
     axis = _axis(int(layer.attribute("axis", 0)), rank, form)
     emitter.write(layer.target, form, "CONCATENATION", sources, axis=axis)
 
@@ -136,9 +124,7 @@ def slices(layer: Layer, emitter: Emitter) -> None:
     """Slice with constant bounds."""
     shape = layer.data.shape
     rank = len(shape)
-    starts, ends = layer.ints(1), layer.ints(2)
-    if starts is None or ends is None:
-        raise refused(layer.node, "its bounds are left out")
+    starts, ends = (layer.required(at, "its bounds are left out").ints() for at in (1, 2))
     axes = layer.ints(3) or list(range(len(starts)))
     steps = layer.ints(4) or [1] * len(starts)
     form = emitter.form_of([layer.data])
@@ -163,9 +149,7 @@ def slices(layer: Layer, emitter: Emitter) -> None:
 def pad(layer: Layer, emitter: Emitter) -> None:
     """Pad with a constant, or by reflection."""
     rank = len(layer.data.shape)
-    pads = layer.ints(1)
-    if pads is None:
-        raise refused(layer.node, "its pads are left out")
+    pads = layer.required(1, "its pads are left out").ints()
     axes = [axis % rank for axis in layer.ints(3) or range(rank)]
     amounts = [[0, 0] for _ in range(rank)]
     for at, axis in enumerate(axes):

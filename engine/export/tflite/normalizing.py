@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.export.tflite.elementwise import by_tables
-from engine.export.tflite.emitter import LAST, PLAIN, Emitter, Form, channels_last, refused
-from engine.export.tflite.formulas import Formula
+from engine.export.tflite.elementwise import Formula, by_tables, formula_of, spread
+from engine.export.tflite.emitter import LAST, PLAIN, Emitter, Form, refused
 from engine.export.tflite.layer import Layer
 
 COMPOSED_REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
@@ -34,7 +33,7 @@ def batch_normalization(layer: Layer, emitter: Emitter) -> None:
     lines = list(zip(factor.reshape(-1), added.reshape(-1), strict=True))
     if by_tables(layer, emitter, form, factor.shape, lambda at, x: x * lines[at][0] + lines[at][1]):
         return
-    f = _formula(layer, emitter)
+    f = formula_of(layer, emitter)
     line = f("MUL", emitter.as_float(layer.data, form), emitter.constant("factor", factor))
     emitter.finish(layer.target, form, f("ADD", line, emitter.constant("offset", added)))
 
@@ -44,7 +43,7 @@ def instance_normalization(layer: Layer, emitter: Emitter) -> None:
     rank = len(layer.data.shape)
     form = emitter.form_of([layer.data])
     axes = range(1, rank - 1) if form is LAST else range(2, rank)
-    f = _formula(layer, emitter)
+    f = formula_of(layer, emitter)
     result = _normalized(layer, f, emitter.as_float(layer.data, form), list(axes))
     for kind, at in (("MUL", 1), ("ADD", 2)):
         values = _by_channel(_real(layer, at), layer, form)
@@ -58,7 +57,7 @@ def layer_normalization(layer: Layer, emitter: Emitter) -> None:
         raise refused(layer.node, "its mean or deviation is used")
     rank = len(layer.data.shape)
     axes = list(range(int(layer.attribute("axis", -1)) % rank, rank))
-    f = _formula(layer, emitter)
+    f = formula_of(layer, emitter)
     centred = layer.node.op_type == "LayerNormalization"
     result = _normalized(layer, f, emitter.as_float(layer.data, PLAIN), axes, centred=centred)
     for kind, at in (("MUL", 1), ("ADD", 2)):
@@ -71,7 +70,7 @@ def group_normalization(layer: Layer, emitter: Emitter) -> None:
     """GroupNormalization: groups of channels, then a factor and an offset for each channel."""
     batch, channels, *rest = layer.data.shape
     groups = int(layer.attribute("num_groups"))
-    f = _formula(layer, emitter)
+    f = formula_of(layer, emitter)
     source = emitter.as_float(layer.data, PLAIN)
     name = f"{layer.node.name}/groups"
     parts = emitter.reshape(source, (batch, groups, channels // groups * int(np.prod(rest))), name)
@@ -87,7 +86,7 @@ def group_normalization(layer: Layer, emitter: Emitter) -> None:
 
 def lp_normalization(layer: Layer, emitter: Emitter) -> None:
     """LpNormalization: divided by its norm along an axis; zeros stay zeros."""
-    f = _formula(layer, emitter)
+    f = formula_of(layer, emitter)
     source = emitter.as_float(layer.data, PLAIN)
     axes = [int(layer.attribute("axis", -1))]
     if int(layer.attribute("p", 2)) == 1:
@@ -121,7 +120,7 @@ def composed_reduction(layer: Layer, emitter: Emitter) -> None:
     rank = len(layer.data.shape)
     axes = layer.axes
     keep = bool(layer.attribute("keepdims", 1))
-    f = _formula(layer, emitter)
+    f = formula_of(layer, emitter)
     source = emitter.as_float(layer.data, PLAIN)
     kind = layer.node.op_type
     if layer.data.kind not in ("float32", "int8"):
@@ -145,10 +144,6 @@ def composed_reduction(layer: Layer, emitter: Emitter) -> None:
     emitter.finish(layer.target, PLAIN, result)
 
 
-def _formula(layer: Layer, emitter: Emitter) -> Formula:
-    return Formula(emitter, layer.target.value.name or layer.node.op_type)
-
-
 def _normalized(
     layer: Layer, f: Formula, source: int, axes: Sequence[int], *, centred: bool = True
 ) -> int:
@@ -161,10 +156,7 @@ def _normalized(
 
 
 def _real(layer: Layer, index: int) -> np.ndarray:
-    constant = layer.constant(index)
-    if constant is None:
-        raise refused(layer.node, "an input is left out")
-    return constant.real()
+    return layer.required(index, "an input is left out").real()
 
 
 def _by_channel(values: np.ndarray, layer: Layer, form: Form) -> np.ndarray:
@@ -172,5 +164,4 @@ def _by_channel(values: np.ndarray, layer: Layer, form: Form) -> np.ndarray:
     rank = len(layer.data.shape)
     if rank < 2:
         return values.reshape(-1)
-    whole = values.reshape(1, -1, *[1] * (rank - 2))
-    return whole.transpose(channels_last(rank)) if form is LAST else whole
+    return spread(values.reshape(1, -1, *[1] * (rank - 2)), rank, form)

@@ -11,14 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.export.tflite.elementwise import input_tensor
+from engine.export.tflite.elementwise import Formula, input_tensor
 from engine.export.tflite.emitter import PLAIN, Constant, Emitter, refused
-from engine.export.tflite.formulas import Formula
 from engine.export.tflite.layer import Layer
 from engine.frontends.tflite.schema import TANH
-
-CELLS = {"LSTM": 4, "GRU": 3, "RNN": 1}
-"""Operator -> gates of a cell."""
 
 _WRITTEN_OUT = 64
 """Steps up to which an LSTM is written out where TFLite has an operator for it."""
@@ -98,9 +94,7 @@ def recurrent(layer: Layer, emitter: Emitter) -> None:
 
 def _cell(layer: Layer, emitter: Emitter, way: int) -> _Cell:
     kind = layer.node.op_type
-    weights, recurrence = (layer.constant(at) for at in (1, 2))
-    if weights is None or recurrence is None:
-        raise refused(layer.node, "its weights are left out")
+    weights, recurrence = (layer.required(at, "its weights are left out") for at in (1, 2))
     rows = weights.array.shape[1]
     both = layer.constant(3)
     bias = np.zeros(2 * rows, np.float32) if both is None else both.real()[way]
@@ -169,7 +163,7 @@ def _steps(
     inputs = _dense(emitter, rows, cell.weights, bias, label)
     inputs = emitter.reshape(inputs, (steps, batch, len(cell.weights)), f"{label}/inputs")
     outputs: list[int] = [0] * steps
-    compute = _COMPUTED[layer.node.op_type]
+    compute = CELLS[layer.node.op_type]
     f = Formula(emitter, label)
     for at in reversed(range(steps)) if backwards else range(steps):
         row = inputs if steps == 1 else _cut(emitter, inputs, at, f"{label}/step")
@@ -253,10 +247,11 @@ def _rnn(
     return (f(cell.functions[0], f("ADD", row, sums)),)
 
 
-_COMPUTED: Mapping[
+CELLS: Mapping[
     str,
     Callable[[Layer, Emitter, Formula, _Cell, int, tuple[int, ...]], tuple[int, ...]],
 ] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
+"""Operator -> a step of its cell: the new states."""
 
 
 def _has_operator(kind: str, cell: _Cell) -> bool:

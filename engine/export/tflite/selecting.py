@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.export.tflite.elementwise import input_tensor, same_form
+from engine.export.tflite.elementwise import input_tensor, moved_input, same_form
 from engine.export.tflite.emitter import PLAIN, Constant, Emitter, Operand, refused
 from engine.export.tflite.layer import Layer, evaluated
-from engine.export.tflite.writer import Quant, type_number
+from engine.export.tflite.writer import type_number
 
 PICKED = ("GatherElements", "ScatterElements", "ScatterND", "ReverseSequence")
 """Operators that only move values, where their indices are constants."""
@@ -18,9 +18,10 @@ PICKED = ("GatherElements", "ScatterElements", "ScatterND", "ReverseSequence")
 def gather(layer: Layer, emitter: Emitter) -> None:
     """Gather, from a table or a tensor, with constant or computed indices."""
     data, index = layer.inputs[:2]
-    shape = data.shape if isinstance(data, Operand) else np.shape(_constant(layer, data).array)
+    held = data if isinstance(data, Operand) else layer.required(0, "an input is left out").array
+    shape = held.shape
     axis = int(layer.attribute("axis", 0)) % len(shape)
-    source = _moved(data, layer, emitter)
+    source = moved_input(data, layer, emitter, PLAIN)
     if isinstance(index, Constant):
         array = index.array
         places = np.where(array < 0, array + shape[axis], array).astype(np.int32)
@@ -42,7 +43,7 @@ def gather_nd(layer: Layer, emitter: Emitter) -> None:
         raise refused(layer.node, "it takes from a constant")
     if layer.attribute("batch_dims", 0):
         raise refused(layer.node, "its indices are computed, in batches")
-    source = _moved(data, layer, emitter)
+    source = moved_input(data, layer, emitter, PLAIN)
     sizes = data.shape[: index.shape[-1]]
     where = _counted(emitter, emitter.read(index, PLAIN), sizes)
     emitter.carry(layer.target, PLAIN, "GATHER_ND", [source, where])
@@ -71,17 +72,14 @@ def picked(layer: Layer, emitter: Emitter) -> None:
         if value is None:
             continue
         if at in moved:
-            source = _moved(layer.inputs[at], layer, emitter)
+            source = moved_input(layer.inputs[at], layer, emitter, PLAIN)
             shape = emitter.shape(source)
             size = int(np.prod(shape))
             positions.append(np.arange(count, count + size).reshape(shape))
             count += size
             sources.append(emitter.reshape(source, (size,), f"{layer.node.name}/row"))
         else:
-            constant = layer.constant(at)
-            if constant is None:
-                raise refused(layer.node, "its indices are left out")
-            positions.append(constant.array)
+            positions.append(layer.required(at, "its indices are left out").array)
     quant = layer.target.quant if layer.quantized else None
     whole = sources[0]
     if len(sources) > 1:
@@ -90,22 +88,6 @@ def picked(layer: Layer, emitter: Emitter) -> None:
         whole = emitter.move("CONCATENATION", sources, (count,), label, axis=0)
     where = emitter.ints("index", evaluated(layer.node, positions)[0])
     emitter.carry(layer.target, PLAIN, "GATHER", [whole, where], axis=0)
-
-
-def _constant(layer: Layer, operand: Operand | Constant | None) -> Constant:
-    if not isinstance(operand, Constant):
-        raise refused(layer.node, "an input is left out")
-    return operand
-
-
-def _moved(operand: Operand | Constant | None, layer: Layer, emitter: Emitter) -> int:
-    """What is chosen from; a constant is in the parameters of the output."""
-    out: Quant | None = layer.target.quant if layer.quantized else None
-    if out is not None and isinstance(operand, Constant):
-        operand = operand.in_params(out)
-    return input_tensor(
-        operand, layer, emitter, PLAIN, integers=out is not None, kind=layer.target.computed_kind
-    )
 
 
 def arg_extreme(layer: Layer, emitter: Emitter) -> None:
@@ -129,7 +111,7 @@ def top(layer: Layer, emitter: Emitter) -> None:
     """TopK: the largest along the last axis, in order."""
     rank = len(layer.data.shape)
     count = layer.ints(1)
-    if int(layer.attribute("axis", -1)) % rank != rank - 1 or count is None:
+    if int(layer.attribute("axis", -1)) % rank != rank - 1 or not count:
         raise refused(layer.node, "TFLite has it along the last axis")
     if not layer.attribute("largest", 1):
         raise refused(layer.node, "TFLite gives the largest")
@@ -152,9 +134,7 @@ def top(layer: Layer, emitter: Emitter) -> None:
 
 def cumulative_sum(layer: Layer, emitter: Emitter) -> None:
     """CumSum, in float32 or integers."""
-    axis = layer.ints(1)
-    if axis is None:
-        raise refused(layer.node, "its axis is left out")
+    axis = layer.required(1, "its axis is left out").ints()
     source = emitter.as_float(layer.data, PLAIN)
     result = emitter.compute(
         "CUMSUM",
@@ -169,14 +149,13 @@ def cumulative_sum(layer: Layer, emitter: Emitter) -> None:
 
 def one_hot(layer: Layer, emitter: Emitter) -> None:
     """OneHot of computed indices."""
-    depth, values = layer.ints(1), layer.constant(2)
-    if depth is None or values is None:
-        raise refused(layer.node, "its depth or values are left out")
+    depth, values = (layer.required(at, "its depth or values are left out") for at in (1, 2))
     rank = len(layer.target.shape)
     kind = layer.target.computed_kind
     off, on = values.as_kind(kind).reshape(-1)
-    index = _counted(emitter, emitter.cast(emitter.read(layer.data, PLAIN), "int64"), depth)
-    numbers = [np.array(depth[0], np.int32), np.array(on), np.array(off)]
+    index = emitter.cast(emitter.read(layer.data, PLAIN), "int64")
+    index = _counted(emitter, index, depth.ints())
+    numbers = [np.array(depth.ints()[0], np.int32), np.array(on), np.array(off)]
     axis = int(layer.attribute("axis", -1)) % rank
     result = emitter.compute(
         "ONE_HOT",
@@ -230,13 +209,8 @@ def where(layer: Layer, emitter: Emitter) -> None:
     form = same_form(layer, emitter)
     condition, *sides = layer.inputs
     chosen = input_tensor(condition, layer, emitter, form, integers=False, kind="bool")
-    kind = layer.target.computed_kind
     out = layer.target.quant if layer.quantized else None
-    sources = []
-    for side in sides:
-        operand = side.in_params(out) if isinstance(side, Constant) and out is not None else side
-        source = input_tensor(operand, layer, emitter, form, integers=layer.quantized, kind=kind)
-        sources.append(emitter.in_params(source, out))
+    sources = [emitter.in_params(moved_input(side, layer, emitter, form), out) for side in sides]
     emitter.write(layer.target, form, "SELECT_V2", [chosen, *sources])
 
 

@@ -7,9 +7,8 @@ from math import ceil
 
 import numpy as np
 
-from engine.export.tflite.elementwise import input_tensor
+from engine.export.tflite.elementwise import Formula, input_tensor
 from engine.export.tflite.emitter import LAST, PLAIN, Constant, Emitter, Operand, refused
-from engine.export.tflite.formulas import Formula
 from engine.export.tflite.layer import Layer
 from engine.export.tflite.windows import (
     finish,

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.export.codegen.cpp import c_value
 from engine.export.codegen.project import identifier
+from engine.export.codegen.write import c_value
 from tests.export.codegen.projects import generate, project_of
 
 NASTY = [
