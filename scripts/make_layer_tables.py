@@ -45,8 +45,8 @@ def layer_table() -> str:
     from engine.frontends.darknet import network as darknet
     from engine.frontends.mxnet import operators as mxnet
     from engine.frontends.tensorflow.selection import SUPPORTED
+    from engine.frontends.tflite import ops as tflite
     from engine.frontends.tflite.convert import OPERATORS
-    from engine.frontends.tflite.ops import TABLES as TFLITE
 
     rows = [
         ("Caffe", _listed(caffe.LAYERS), _listed(caffe.REFUSED)),
@@ -54,8 +54,8 @@ def layer_table() -> str:
         ("MXNet", _listed(mxnet.OPERATORS), f"{_listed(mxnet.CUT_HERE)}, and others"),
         (
             "TFLite",
-            _listed({*TFLITE.handlers, *OPERATORS}),
-            f"{_listed(TFLITE.refusals.keys() - OPERATORS)}, custom and Flex ones",
+            _listed({*tflite.HANDLERS, *OPERATORS}),
+            f"{_listed(tflite.REFUSALS.keys() - OPERATORS)}, custom and Flex ones",
         ),
         ("TensorFlow", _listed(SUPPORTED), "all others, with the reason"),
         (

@@ -1,9 +1,9 @@
-"""From the operators of a TFLite file to the engine's graph: its walk, control flow, variables."""
+"""From the operators of a TFLite file to the engine's graph: its walk, and its variables."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,13 +12,11 @@ from engine.base.errors import EngineError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import sanitize, some_of
-from engine.frontends.tflite.layer import Handler, Layer
+from engine.frontends.tflite.layer import Layer
+from engine.frontends.tflite.ops import FOLDS, HANDLERS, refusal_of
 from engine.frontends.tflite.schema import VALID, Model, Operator, Subgraph, Tensor
 from engine.frontends.tflite.tensors import Frame, Tensors, Value, constant_array
 from engine.graph.ir.folding import TooLargeError
-
-UNKNOWN = "this version does not know it"
-"""Why an operator without a reason is refused."""
 
 _MAX_DEPTH = 16
 _MAX_LAYERS = 20_000
@@ -29,28 +27,12 @@ _DAMAGE = (
 )
 
 
-@dataclass(frozen=True)
-class Tables:
-    """What is known of operators, by their names in capitals.
-
-    Attributes:
-        handlers: what writes an operator.
-        folds: what computes it where every input is a constant; None leaves it to its handler.
-        refusals: why one without a handler is refused.
-    """
-
-    handlers: Mapping[str, Handler]
-    folds: Mapping[str, Callable[[Layer], list[np.ndarray] | None]]
-    refusals: Mapping[str, str]
-
-
 class Converter:
     """Writes operators into an emitter.
 
     Args:
         model: the file.
         file: its name, for errors.
-        tables: what is known of operators.
         reserved: names that only tensors in the file's layout may have: those of outputs.
         reporter: asked whether to stop.
     """
@@ -59,13 +41,11 @@ class Converter:
         self,
         model: Model,
         file: str,
-        tables: Tables,
         reserved: Iterable[str],
         reporter: Reporter,
     ) -> None:
         self.model = model
         self.tensors = Tensors(file, reserved)
-        self._tables = tables
         self._reporter = reporter
         self._depth = 0
         self._layers = 0
@@ -106,7 +86,7 @@ class Converter:
 
     def _write(self, layer: Layer) -> None:
         kind = layer.operator.type
-        fold, handler = self._tables.folds.get(kind), self._tables.handlers.get(kind)
+        fold, handler = FOLDS.get(kind), HANDLERS.get(kind)
         arrays = None
         if fold is not None:
             try:
@@ -120,7 +100,7 @@ class Converter:
         elif handler is not None:
             handler(layer)
         else:
-            raise layer.refusal(self._tables.refusals.get(kind, UNKNOWN))
+            raise layer.refusal(refusal_of(kind))
 
     def inline(self, number: int, inputs: Sequence[Value]) -> list[Value]:
         """Write another subgraph with ``inputs`` as its own; its outputs."""
@@ -134,48 +114,6 @@ class Converter:
         self.run(frame, graph.operators)
         self._depth -= 1
         return [self.tensors.value(frame, index) for index in graph.outputs]
-
-
-# ----------------------------------------------------------------------------- control flow
-
-_MAX_ROUNDS = 2000
-
-
-def _decided(layer: Layer, value: Value) -> bool:
-    if value.array is None or value.array.size != 1:
-        raise layer.refusal("its condition depends on the data")
-    return bool(value.array.reshape(-1)[0])
-
-
-def _give(layer: Layer, values: list[Value]) -> None:
-    for index in range(layer.outputs):
-        layer.same(index, values[index])
-
-
-def _if(layer: Layer) -> None:
-    chosen = "then_subgraph" if _decided(layer, layer.input(0)) else "else_subgraph"
-    inputs = [layer.input(index) for index in range(1, len(layer.inputs))]
-    _give(layer, layer.inline(layer.int_option(chosen), inputs))
-
-
-def _while(layer: Layer) -> None:
-    values = [layer.input(index) for index in range(len(layer.inputs))]
-    condition, body = layer.int_option("cond_subgraph"), layer.int_option("body_subgraph")
-    for _ in range(_MAX_ROUNDS):
-        if not _decided(layer, layer.inline(condition, values)[0]):
-            _give(layer, values)
-            return
-        values = layer.inline(body, values)
-    raise layer.refusal(f"it runs for more than {_MAX_ROUNDS} rounds")
-
-
-def _composite(layer: Layer) -> None:
-    """STABLEHLO_COMPOSITE: the graph that says what it computes."""
-    inputs = [layer.input(index) for index in range(len(layer.inputs))]
-    _give(layer, layer.inline(layer.int_option("decomposition"), inputs))
-
-
-CONTROL: dict[str, Handler] = {"IF": _if, "STABLEHLO_COMPOSITE": _composite, "WHILE": _while}
 
 
 # --------------------------------------------------------------------- dilated convolutions

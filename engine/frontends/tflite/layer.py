@@ -78,6 +78,11 @@ class Layer:
             raise ValueError(f"input {index} is left out")
         return value
 
+    @property
+    def given(self) -> list[Value]:
+        """All inputs of a layer that leaves none out."""
+        return [self.input(index) for index in range(len(self.inputs))]
+
     def float_option(self, name: str) -> float:
         """An option that is a float32."""
         value = self.operator.options[name]

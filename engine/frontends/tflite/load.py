@@ -25,14 +25,13 @@ from engine.frontends.source import (
     SourceTensor,
 )
 from engine.frontends.tflite.convert import (
-    UNKNOWN,
     Converter,
     State,
     join_dilated,
     state_findings,
     with_states,
 )
-from engine.frontends.tflite.ops import TABLES
+from engine.frontends.tflite.ops import refusal_of
 from engine.frontends.tflite.schema import Model, Operator, Subgraph, Tensor, parse_model
 from engine.frontends.tflite.tensors import (
     FIRST,
@@ -97,7 +96,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     graph = file.model.subgraphs[0]
     ends = choose_ends(file.model, graph, options)
     names = [graph.tensors[index].name for index in ends.outputs]
-    converter = Converter(file.model, file.name, TABLES, names, reporter)
+    converter = Converter(file.model, file.name, names, reporter)
     frame = Frame(graph)
     with told_of(sanitize(file.name)):
         findings = _declare_inputs(converter.tensors, frame, ends.inputs, options)
@@ -347,17 +346,10 @@ def _layers(graph: Subgraph) -> tuple[SourceLayer, ...]:
                 attributes=tuple((name, str(v)) for name, v in operator.options.items()),
                 shape=first.signature if first is not None else None,
                 dtype=first.dtype if first is not None else "",
-                refused=_refused(operator),
+                refused=refusal_of(operator.type),
             )
         )
     return tuple(layers)
-
-
-def _refused(operator: Operator) -> str:
-    """Why a load will surely refuse the operator; other reasons need its conversion."""
-    if operator.type in TABLES.handlers or operator.type in TABLES.folds:
-        return ""
-    return TABLES.refusals.get(operator.type, UNKNOWN)
 
 
 def _findings(layers: tuple[SourceLayer, ...]) -> tuple[Finding, ...]:

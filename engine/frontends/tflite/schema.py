@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -111,20 +111,20 @@ def read_options(kind: OptionTable, table: FlatTable | None) -> dict[str, Value]
     Raises:
         FlatError: the table points outside the file.
     """
-    if table is None:
-        return {field.name: field.default for field in kind.fields}
-    return {field.name: _read(field, table) for field in kind.fields}
+    return {
+        field.name: field.default if table is None else _read(field, table) for field in kind.fields
+    }
 
 
 def _read(field: OptionField, table: FlatTable) -> Value:
-    if field.kind == "f":
-        return table.real(field.number)
-    if field.kind == "s":
-        return table.text(field.number)
-    if field.kind == "i*":
-        return table.numbers(field.number)
-    if field.kind == "f*":
-        return table.reals(field.number)
+    readers: dict[str, Callable[[int], Value]] = {
+        "f": table.real,
+        "s": table.text,
+        "i*": table.numbers,
+        "f*": table.reals,
+    }
+    if field.kind in readers:
+        return readers[field.kind](field.number)
     return table.number(field.number, field.kind, int(field.default))  # type: ignore[arg-type]
 
 
@@ -268,7 +268,7 @@ def parse_model(data: bytes, name: str) -> Model:
             remedy="Give the .tflite file that the converter wrote.",
         )
     try:
-        return _Parser(data).model()
+        return _model(data)
     except FlatError as error:
         raise SourceModelError(
             f"{sanitize(name)} is damaged: {error}.",
@@ -277,37 +277,33 @@ def parse_model(data: bytes, name: str) -> Model:
         ) from error
 
 
-class _Parser:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._root = FlatBuffer(data, _SHARING * len(data) + (1 << 16)).root()
+def _model(data: bytes) -> Model:
+    root = FlatBuffer(data, _SHARING * len(data) + (1 << 16)).root()
+    version = root.number(0, "I")
+    if version != _VERSION:
+        raise FlatError(f"it says version {version} of the format, and only 3 is known")
+    codes = [_code(table) for table in root.tables(1)]
+    buffers = [_buffer(data, table) for table in root.tables(4)]
+    subgraphs = tuple(_subgraph(table, codes, buffers) for table in root.tables(2))
+    if not subgraphs:
+        raise FlatError("it has no graph")
+    signatures = tuple(_signature(table) for table in root.tables(7))
+    for signature in signatures:
+        graph = _pick(subgraphs, signature.subgraph, "graph of a signature")
+        for _, tensor in (*signature.inputs, *signature.outputs):
+            _pick(graph.tensors, tensor, "tensor of a signature")
+    return Model(version, _text(root, 3), subgraphs, signatures)
 
-    def model(self) -> Model:
-        root = self._root
-        version = root.number(0, "I")
-        if version != _VERSION:
-            raise FlatError(f"it says version {version} of the format, and only 3 is known")
-        codes = [_code(table) for table in root.tables(1)]
-        buffers = [self._buffer(table) for table in root.tables(4)]
-        subgraphs = tuple(_subgraph(table, codes, buffers) for table in root.tables(2))
-        if not subgraphs:
-            raise FlatError("it has no graph")
-        signatures = tuple(_signature(table) for table in root.tables(7))
-        for signature in signatures:
-            graph = _pick(subgraphs, signature.subgraph, "graph of a signature")
-            for _, tensor in (*signature.inputs, *signature.outputs):
-                _pick(graph.tensors, tensor, "tensor of a signature")
-        return Model(version, _text(root, 3), subgraphs, signatures)
 
-    def _buffer(self, table: FlatTable) -> np.ndarray | None:
-        data = _vector(table, 0, "u1")
-        # files above 2 GB keep their weights behind the flatbuffer: Buffer.offset and .size
-        offset, size = table.number(1, "Q"), table.number(2, "Q")
-        if (data is None or not len(data)) and offset > 1:
-            if offset + size > len(self._data):
-                raise FlatError(f"a buffer ends at byte {offset + size}, behind the end")
-            data = np.frombuffer(self._data, np.uint8, size, offset)
-        return data if data is not None and len(data) else None
+def _buffer(file: bytes, table: FlatTable) -> np.ndarray | None:
+    data = _vector(table, 0, "u1")
+    # files above 2 GB keep their weights behind the flatbuffer: Buffer.offset and .size
+    offset, size = table.number(1, "Q"), table.number(2, "Q")
+    if (data is None or not len(data)) and offset > 1:
+        if offset + size > len(file):
+            raise FlatError(f"a buffer ends at byte {offset + size}, behind the end")
+        data = np.frombuffer(file, np.uint8, size, offset)
+    return data if data is not None and len(data) else None
 
 
 def _vector(table: FlatTable, field: int, dtype: str) -> np.ndarray | None:

@@ -140,7 +140,9 @@ def quantization_of(tensor: Tensor, shape: tuple[int, ...]) -> Quantization | No
     if tensor.dtype in ("int32", "int64"):
         return None  # biases, whose scale is that of input times weights
     scale, zero = quant.scale, quant.zero_point
-    low, high = (-8, 7) if tensor.dtype == "int4" else _limits(tensor.dtype)
+    low, high = -8, 7
+    if tensor.dtype != "int4":
+        low, high = int(np.iinfo(tensor.dtype).min), int(np.iinfo(tensor.dtype).max)
     axis = -1 if len(scale) == 1 else 0 if len(shape) == 1 else quant.axis
     wrong = ""
     if not (np.isfinite(scale).all() and (scale > 0).all()):
@@ -152,11 +154,6 @@ def quantization_of(tensor: Tensor, shape: tuple[int, ...]) -> Quantization | No
     if wrong:
         raise SourceModelError(f"Tensor {name!r} {wrong}.", remedy="Convert the model again.")
     return replace(quant, axis=axis)
-
-
-def _limits(dtype: str) -> tuple[int, int]:
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
 
 
 def constant_array(tensor: Tensor) -> np.ndarray:
@@ -181,8 +178,12 @@ def constant_array(tensor: Tensor) -> np.ndarray:
 
 
 def _misfit(name: str, have: int, need: int) -> SourceModelError:
+    return _damaged(name, f"has {have} bytes of data; its shape and type need {need}")
+
+
+def _damaged(name: str, what: str) -> SourceModelError:
     return SourceModelError(
-        f"Constant {name!r} has {have} bytes of data; its shape and type need {need}.",
+        f"Constant {name!r} {what}.",
         cause="The file is damaged.",
         remedy="Get or convert the file again.",
     )
@@ -205,11 +206,7 @@ def _dense(tensor: Tensor, sparsity: Sparsity) -> np.ndarray:
     shape, order, blocks = tensor.shape, sparsity.traversal_order, sparsity.block_map
     levels = sparsity.dimensions
     rank, name = len(shape), sanitize(tensor.name, 120)
-    wrong = SourceModelError(
-        f"Constant {name!r} is sparse, and its layout does not fit its shape.",
-        cause="The file is damaged.",
-        remedy="Get or convert the file again.",
-    )
+    wrong = _damaged(name, "is sparse, and its layout does not fit its shape")
     if sorted(order) != list(range(rank + len(blocks))) or len(levels) != len(order):
         raise wrong
     block_sizes = [0] * len(blocks)

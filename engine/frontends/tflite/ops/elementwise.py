@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,15 +53,6 @@ def _unary(op: str, **attributes: Any) -> Handler:
     return lambda layer: layer.each(op, **attributes)
 
 
-def _binary(op: str) -> Handler:
-    def handler(layer: Layer) -> None:
-        inputs, shape, layout = operands(layer, 0, 1)
-        activation = layer.activation
-        layer.result(op, inputs, shape, layout=layout, activation=activation)
-
-    return handler
-
-
 def _clamp(low: float, high: float) -> Handler:
     return lambda layer: layer.each("Clip", layer.emit.scalar(low), layer.emit.scalar(high))
 
@@ -98,8 +90,7 @@ def _l2_normalization(layer: Layer) -> None:
     """X over its length along the last axis, which is at least 1e-6 (l2normalization.h)."""
     x, layout = layer.formula(0)
     length = apply("Max", x.reduced("ReduceL2", 1 if layout == FIRST else -1), 1e-6)
-    activation = layer.activation
-    layer.give(x / length, layer.input(0).shape, layout, activation)
+    layer.give(x / length, layer.input(0).shape, layout, layer.activation)
 
 
 def _formula(of: Callable[[Formula], Formula]) -> Handler:
@@ -118,9 +109,13 @@ def _formula_of_two(of: Callable[[Formula, Formula], Formula]) -> Handler:
     def handler(layer: Layer) -> None:
         inputs, shape, layout = operands(layer, 0, 1)
         x, y = map(layer.emit.formula, inputs)
-        layer.give(of(x, y), shape, layout)
+        layer.give(of(x, y), shape, layout, layer.activation)
 
     return handler
+
+
+def _binary(op: str) -> Handler:
+    return _formula_of_two(partial(apply, op))
 
 
 def _squared_difference(x: Formula, y: Formula) -> Formula:

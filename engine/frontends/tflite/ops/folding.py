@@ -1,6 +1,7 @@
-"""Operators on constants, computed while the model is read: mostly the arithmetic of shapes.
+"""What constants decide while the model is read: mostly the arithmetic of shapes, and branches.
 
-Each is one of :mod:`engine.graph.ir.folding`, under TFLite's name and with TFLite's inputs.
+Each operator on constants is one of :mod:`engine.graph.ir.folding`, under TFLite's name and with
+TFLite's inputs.
 """
 
 from __future__ import annotations
@@ -11,9 +12,53 @@ from typing import Any
 import numpy as np
 
 from engine.frontends.emit import element_type
-from engine.frontends.tflite.layer import Layer
+from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.ops.shape_ops import new_shape, strided_ranges
+from engine.frontends.tflite.tensors import Value
 from engine.graph.ir.folding import LARGEST, fold
+
+# ----------------------------------------------------------------------------- control flow
+
+_MAX_ROUNDS = 2000
+
+
+def _decided(layer: Layer, value: Value) -> bool:
+    if value.array is None or value.array.size != 1:
+        raise layer.refusal("its condition depends on the data")
+    return bool(value.array.reshape(-1)[0])
+
+
+def _give(layer: Layer, values: list[Value]) -> None:
+    for index in range(layer.outputs):
+        layer.same(index, values[index])
+
+
+def _if(layer: Layer) -> None:
+    condition, *inputs = layer.given
+    chosen = "then_subgraph" if _decided(layer, condition) else "else_subgraph"
+    _give(layer, layer.inline(layer.int_option(chosen), inputs))
+
+
+def _while(layer: Layer) -> None:
+    values = layer.given
+    condition, body = layer.int_option("cond_subgraph"), layer.int_option("body_subgraph")
+    for _ in range(_MAX_ROUNDS):
+        if not _decided(layer, layer.inline(condition, values)[0]):
+            _give(layer, values)
+            return
+        values = layer.inline(body, values)
+    raise layer.refusal(f"it runs for more than {_MAX_ROUNDS} rounds")
+
+
+def _composite(layer: Layer) -> None:
+    """STABLEHLO_COMPOSITE: the graph that says what it computes."""
+    _give(layer, layer.inline(layer.int_option("decomposition"), layer.given))
+
+
+CONTROL: dict[str, Handler] = {"IF": _if, "STABLEHLO_COMPOSITE": _composite, "WHILE": _while}
+
+
+# -------------------------------------------------------------------------------- constants
 
 Fold = Callable[[Layer], list[np.ndarray] | None]
 _Arrays = list[np.ndarray]
@@ -67,14 +112,6 @@ def _reduction(op: str) -> Fold:
     return _onnx(
         op, arranged, keepdims=_option("keep_dims"), noop_with_empty_axes=lambda *_given: 1
     )
-
-
-def _shape(layer: Layer) -> list[np.ndarray]:
-    return [np.array(layer.input(0).shape, np.int64)]
-
-
-def _rank(layer: Layer) -> list[np.ndarray]:
-    return [np.array(layer.input(0).rank, np.int64)]
 
 
 def _zeros_like(layer: Layer) -> list[np.ndarray] | None:
@@ -148,8 +185,8 @@ FOLDS: dict[str, Fold] = {
     ),
     "GATHER": _onnx("Gather", axis=_option("axis")),
     "PACK": _plain(lambda layer, arrays: [np.stack(arrays, axis=layer.int_option("axis"))]),
-    "RANK": _rank,
-    "SHAPE": _shape,
+    "RANK": lambda layer: [np.array(layer.input(0).rank, np.int64)],
+    "SHAPE": lambda layer: [np.array(layer.input(0).shape, np.int64)],
     "SLICE": _onnx("Slice", _begin_and_end),
     "STRIDED_SLICE": _plain(_strided_slice),
     "TRANSPOSE": _onnx(

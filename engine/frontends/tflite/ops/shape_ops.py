@@ -67,7 +67,7 @@ def _transpose(layer: Layer) -> None:
 
 
 def _concatenation(layer: Layer) -> None:
-    values = [layer.input(index) for index in range(len(layer.inputs))]
+    values = layer.given
     rank = values[0].rank
     axis = layer.axis(layer.int_option("axis"), rank)
     shape = list(values[0].shape)
@@ -90,7 +90,7 @@ def _concatenation(layer: Layer) -> None:
 
 
 def _pack(layer: Layer) -> None:
-    values = [layer.input(index) for index in range(len(layer.inputs))]
+    values = layer.given
     shape = list(values[0].shape)
     axis = layer.axis(layer.int_option("axis"), len(shape) + 1)
     if any(list(value.shape) != shape for value in values):
