@@ -6,12 +6,12 @@ Everything is computed in double and compared as float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 
-def convolution(x, w, b, stride, pad, dilation, group):
+def convolution(x, w, b=0.0, stride=(1, 1), pad=(0, 0), dilation=(1, 1), group=1):
     """base_conv_layer.cpp with im2col written as loops; two spatial axes."""
     n, channels, height, width = x.shape
     outputs, per_group, kh, kw = w.shape
@@ -28,8 +28,7 @@ def convolution(x, w, b, stride, pad, dilation, group):
                 cols = slice(j * dilation[1], j * dilation[1] + ow * stride[1], stride[1])
                 part = padded[:, first : first + per_group, rows, cols][:, :, :oh, :ow]
                 y[:, o] += np.einsum("nchw,c->nhw", part, w[o, :, i, j].astype(float))
-        y[:, o] += b[o]
-    return y
+    return y + np.asarray(b).reshape(-1, 1, 1)
 
 
 def deconvolution(x, w, b, stride, pad, dilation, group):
@@ -63,28 +62,29 @@ def pooled_size(size: int, kernel: int, stride: int, pad: int, *, ceil: bool = T
     return out
 
 
+def windows(x, outs, kernel, stride, before, behind) -> Iterator[tuple[int, int, int, tuple]]:
+    """(row, column, places within input and padding, rows and columns of the input) of each window.
+
+    ``before`` and ``behind`` are the padding along height and width.
+    """
+    sizes = x.shape[2:]
+    for place in np.ndindex(*outs):
+        starts = [i * s - p for i, s, p in zip(place, stride, before, strict=True)]
+        ends = [min(a + k, n + p) for a, k, n, p in zip(starts, kernel, sizes, behind, strict=True)]
+        inside = [slice(max(a, 0), min(b, n)) for a, b, n in zip(starts, ends, sizes, strict=True)]
+        yield *place, (ends[0] - starts[0]) * (ends[1] - starts[1]), (..., *inside)
+
+
 def pooling(x, method, kernel, stride, pad, *, ceil=True):
-    """pooling_layer.cpp, Forward_cpu; also the mask of MAX."""
-    n, channels, height, width = x.shape
-    oh = pooled_size(height, kernel[0], stride[0], pad[0], ceil=ceil)
-    ow = pooled_size(width, kernel[1], stride[1], pad[1], ceil=ceil)
-    y, mask = np.zeros((n, channels, oh, ow)), np.zeros((n, channels, oh, ow))
-    for index in np.ndindex(n, channels, oh, ow):
-        hs, ws = index[2] * stride[0] - pad[0], index[3] * stride[1] - pad[1]
-        if method == "MAX":
-            he, we = min(hs + kernel[0], height), min(ws + kernel[1], width)
-            best = -math.inf
-            for h in range(max(hs, 0), he):
-                for w in range(max(ws, 0), we):
-                    if x[index[0], index[1], h, w] > best:
-                        best = x[index[0], index[1], h, w]
-                        mask[index] = h * width + w
-            y[index] = best
-        else:
-            he, we = min(hs + kernel[0], height + pad[0]), min(ws + kernel[1], width + pad[1])
-            area = (he - hs) * (we - ws)
-            part = x[index[0], index[1], max(hs, 0) : min(he, height), max(ws, 0) : min(we, width)]
-            y[index] = part.astype(float).sum() / area
+    """pooling_layer.cpp, Forward_cpu; also the mask of MAX, whose first place counts."""
+    pairs = zip(x.shape[2:], kernel, stride, pad, strict=True)
+    outs = [pooled_size(*sides, ceil=ceil) for sides in pairs]
+    y, mask = np.zeros((*x.shape[:2], *outs)), np.zeros((*x.shape[:2], *outs))
+    numbers = np.arange(x.shape[2] * x.shape[3]).reshape(x.shape[2:])
+    for i, j, area, inside in windows(x, outs, kernel, stride, pad, pad):
+        part = x[inside].astype(float).reshape(*x.shape[:2], -1)
+        y[:, :, i, j] = part.sum(2) / area if method == "AVE" else part.max(2)
+        mask[:, :, i, j] = numbers[inside].reshape(-1)[part.argmax(2)]
     return y, mask
 
 

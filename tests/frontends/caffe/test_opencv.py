@@ -141,7 +141,7 @@ def opencv(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.prototxt").write_text(net.text)
         atomic_write(folder / f"{name}.caffemodel", caffemodel(net.blobs))
         np.savez(folder / f"{name}.npz", outputs=outputs, **net.feeds)
-    child = Path(__file__).with_name("opencv_child.py")
+    child = Path(__file__).parents[1] / "opencv_child.py"
     command = [sys.executable, str(child), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, re.sub(r"\s+", " ", done.stderr)[-2000:]

@@ -19,6 +19,7 @@ from engine.frontends.sniff import Recognised
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.graph.execute.session import Session
 from engine.graph.ir.verify import verify
+from tests.frontends.caffe.reference import windows
 
 HEADER = struct.pack("<3iq", 0, 2, 5, 32000)
 
@@ -57,54 +58,18 @@ def computed(
     return run(loaded, x)[-1]
 
 
-def convolved(
-    x: np.ndarray,
-    weights: np.ndarray,
-    *,
-    stride: tuple[int, int] = (1, 1),
-    pad: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-) -> np.ndarray:
-    """im2col and a product, per group (convolutional_layer.c)."""
-    filters, depth, size, _ = weights.shape
-    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad))).astype(np.float64)
-    reach = dilation * (size - 1) + 1
-    rows = range(0, padded.shape[2] - reach + 1, stride[0])
-    columns = range(0, padded.shape[3] - reach + 1, stride[1])
-    out = np.zeros((x.shape[0], filters, len(rows), len(columns)))
-    for number in range(filters):
-        group = number // (filters // groups)
-        channels = slice(group * depth, (group + 1) * depth)
-        for i, top in enumerate(rows):
-            for j, left in enumerate(columns):
-                window = padded[
-                    :, channels, top : top + reach : dilation, left : left + reach : dilation
-                ]
-                out[:, number, i, j] = (window * weights[number]).sum((1, 2, 3))
-    return out
-
-
 def pooled(
     x: np.ndarray,
     size: int,
     stride: tuple[int, int],
     padding: int,
-    reduce: Callable[[np.ndarray], float],
+    reduce: Callable[..., np.ndarray],
 ) -> np.ndarray:
     """Windows from ``i * stride - padding / 2`` on (maxpool_layer.c), clipped to the input."""
-    _, channels, height, width = x.shape
-    out_h = (height + padding - size) // stride[0] + 1
-    out_w = (width + padding - size) // stride[1] + 1
-    out = np.zeros((1, channels, out_h, out_w))
-    for c in range(channels):
-        for i in range(out_h):
-            for j in range(out_w):
-                top, left = i * stride[0] - padding // 2, j * stride[1] - padding // 2
-                window = x[
-                    0, c, max(0, top) : max(0, top + size), max(0, left) : max(0, left + size)
-                ]
-                out[0, c, i, j] = reduce(window)
+    outs = [(n + padding - size) // s + 1 for n, s in zip(x.shape[2:], stride, strict=True)]
+    out = np.zeros((*x.shape[:2], *outs))
+    for i, j, _, inside in windows(x, outs, (size, size), stride, [padding // 2] * 2, (0, 0)):
+        out[:, :, i, j] = reduce(x[inside], axis=(2, 3))
     return out
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +41,13 @@ def decoded(folder: Path, filters: int, section: str) -> tuple[np.ndarray, np.nd
     return table, raw[0].astype(np.float64)
 
 
+def cells(raw: np.ndarray, anchors: Sequence[Any]) -> Iterator[tuple[int, int, Any, np.ndarray]]:
+    """(row, column, anchor, entries) of a raw head in the order of a table."""
+    entries = raw.reshape(len(anchors), -1, *raw.shape[1:])
+    for row, column, number in np.ndindex(*raw.shape[1:], len(anchors)):
+        yield row, column, anchors[number], entries[number, :, row, column]
+
+
 def check(table: np.ndarray, rows: list[list[float]]) -> None:
     np.testing.assert_allclose(table, np.array(rows), rtol=1e-5, atol=1e-6)
 
@@ -48,18 +57,16 @@ def test_yolo_as_get_yolo_detections_decodes_it(tmp_path: Path, new: bool) -> No
     extra = f"scale_x_y=1.2\nmask = 1,3\nnew_coords={int(new)}\n"
     table, raw = decoded(tmp_path, 16, f"yolo]\n{extra}{OPTIONS}")
     rows = []
-    for row in range(5):
-        for column in range(6):
-            for number, anchor in enumerate((1, 3)):
-                x, y, w, h, obj, *classes = raw[8 * number : 8 * number + 8, row, column]
-                if not new:
-                    x, y, obj = logistic(x), logistic(y), logistic(obj)
-                    classes = [logistic(c) for c in classes]
-                width, height = ANCHORS[2 * anchor] / 48, ANCHORS[2 * anchor + 1] / 40
-                wide = w * w * 4 * width if new else np.exp(w) * width
-                high = h * h * 4 * height if new else np.exp(h) * height
-                centre = [(column + x * 1.2 - 0.1) / 6, (row + y * 1.2 - 0.1) / 5]
-                rows.append([*centre, wide, high, obj, *(obj * c for c in classes)])
+    for row, column, anchor, entries in cells(raw, (1, 3)):
+        x, y, w, h, obj, *classes = entries
+        if not new:
+            x, y, obj = logistic(x), logistic(y), logistic(obj)
+            classes = [logistic(c) for c in classes]
+        width, height = ANCHORS[2 * anchor] / 48, ANCHORS[2 * anchor + 1] / 40
+        wide = w * w * 4 * width if new else np.exp(w) * width
+        high = h * h * 4 * height if new else np.exp(h) * height
+        centre = [(column + x * 1.2 - 0.1) / 6, (row + y * 1.2 - 0.1) / 5]
+        rows.append([*centre, wide, high, obj, *(obj * c for c in classes)])
     check(table, rows)
 
 
@@ -70,20 +77,16 @@ def test_gaussian_yolo_lowers_classes_by_the_uncertainty(
     section = f"Gaussian_yolo]\nmask = 0,2\nyolo_point={point}\n{OPTIONS}"
     table, raw = decoded(tmp_path, 24, section)
     rows = []
-    for row in range(5):
-        for column in range(6):
-            for number, anchor in enumerate((0, 2)):
-                entries = raw[12 * number : 12 * number + 12, row, column]
-                x, _, y, _, w, _, h, _, *scores = entries
-                doubt = np.mean([logistic(v) for v in entries[[1, 3, 5, 7]]])
-                wide = np.exp(w) * ANCHORS[2 * anchor] / 48
-                high = np.exp(h) * ANCHORS[2 * anchor + 1] / 40
-                obj, *classes = (logistic(v) for v in scores)
-                centre = [
-                    (column + logistic(x)) / 6 + shift * wide / 2,
-                    (row + logistic(y)) / 5 + shift * high / 2,
-                ]
-                rows.append([*centre, wide, high, obj, *(obj * c * (1 - doubt) for c in classes)])
+    for row, column, anchor, entries in cells(raw, (0, 2)):
+        x, _, y, _, w, _, h, _, *scores = entries
+        doubt = np.mean([logistic(v) for v in entries[[1, 3, 5, 7]]])
+        wide = np.exp(w) * ANCHORS[2 * anchor] / 48
+        high = np.exp(h) * ANCHORS[2 * anchor + 1] / 40
+        obj, *classes = (logistic(v) for v in scores)
+        across = (column + logistic(x)) / 6 + shift * wide / 2
+        down = (row + logistic(y)) / 5 + shift * high / 2
+        lowered = [obj * c * (1 - doubt) for c in classes]
+        rows.append([across, down, wide, high, obj, *lowered])
     check(table, rows)
 
 
@@ -92,17 +95,15 @@ def test_region_takes_anchors_in_cells_and_softmax(tmp_path: Path, classfix: int
     section = f"region]\nanchors=1.3,1.7, 3.2\nclasses=3\nnum=2\nsoftmax=1\nclassfix={classfix}\n"
     table, raw = decoded(tmp_path, 16, section)
     rows = []
-    for row in range(5):
-        for column in range(6):
-            # the anchor that the file leaves out is 0.5
-            for number, (wide, high) in enumerate(((1.3, 1.7), (3.2, 0.5))):
-                x, y, w, h, obj, *classes = raw[8 * number : 8 * number + 8, row, column]
-                obj = logistic(obj)
-                obj = 0 if classfix and obj < 0.5 else obj
-                powers = np.exp(classes)
-                box = [(column + logistic(x)) / 6, (row + logistic(y)) / 5]
-                box += [np.exp(w) * wide / 6, np.exp(h) * high / 5]
-                rows.append([*box, obj, *(obj * powers / powers.sum())])
+    # the anchor that the file leaves out is 0.5
+    for row, column, (wide, high), entries in cells(raw, ((1.3, 1.7), (3.2, 0.5))):
+        x, y, w, h, obj, *classes = entries
+        obj = logistic(obj)
+        obj = 0 if classfix and obj < 0.5 else obj
+        powers = np.exp(classes)
+        box = [(column + logistic(x)) / 6, (row + logistic(y)) / 5]
+        box += [np.exp(w) * wide / 6, np.exp(h) * high / 5]
+        rows.append([*box, obj, *(obj * powers / powers.sum())])
     check(table, rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,24 +103,35 @@ def test_layers_that_are_refused_name_the_reason(tmp_path: Path, text: str, word
         assert any(finding.severity == "error" for finding in summary.findings)
 
 
-def test_missing_weights_are_counted_at_their_layer(tmp_path: Path) -> None:
-    short = source(tmp_path, NET + CONV + CONV, FLOATS[:14])
-    with pytest.raises(SourceModelError) as caught:
-        load_source(short)
-    assert "layer 0 (conv_0): its weights need 12 floats, 10 are left (2 are missing" in str(
-        caught.value
-    )
-    second = source(tmp_path, NET + CONV + CONV, FLOATS)
-    with pytest.raises(SourceModelError, match=r"layer 1 \(conv_1\): its biases need 4 floats, 0"):
-        load_source(second)
-    assert {finding.code for finding in inspect_source(second).findings} == {"weights-misfit"}
+STORED = HEADER + FLOATS.astype("<f4").tobytes()
 
 
-@pytest.mark.parametrize(("tail", "words"), [(b"\0" * 8, "2 floats"), (b"\0\0\0", "3 bytes")])
-def test_weights_that_are_left_over_are_an_error(tmp_path: Path, tail: bytes, words: str) -> None:
-    data = HEADER + FLOATS.astype("<f4").tobytes() + tail
-    with pytest.raises(SourceModelError, match=f"holds {words} more than the network"):
-        load_source(source(tmp_path, NET + CONV, data))
+@pytest.mark.parametrize(
+    ("text", "floats", "outputs", "words"),
+    [
+        (CONV * 2, FLOATS[:14], None, r"layer 0 \(conv_0\).* weights need 12 floats, 10 .*\(2 are"),
+        (CONV * 2, FLOATS, None, r"layer 1 \(conv_1\): its biases need 4 floats, 0"),
+        # all of conv_0 and the biases of conv_1: no cut, even behind the last that is needed
+        (CONV * 2, np.zeros(20), ("conv_0",), r"layer 1 \(conv_1\): its weights need 16 floats, 0"),
+        (CONV, STORED + b"\0" * 8, None, "holds 2 floats more than the network"),
+        (CONV, STORED + b"\0" * 3, None, "holds 3 bytes more than the network"),
+        (CONV, None, None, "its weights are missing"),
+        (CONV, FLOATS, ("cnv_0",), r"no tensor 'cnv_0'[\s\S]*Did you mean 'conv_0'"),
+    ],
+)
+def test_what_does_not_fit_the_text_is_told(
+    tmp_path: Path, text: str, floats: Any, outputs: tuple[str] | None, words: str
+) -> None:
+    with pytest.raises(SourceModelError, match=words):
+        load_source(source(tmp_path, NET + text, floats, outputs=outputs))
+
+
+def test_a_look_tells_weights_that_do_not_fit(tmp_path: Path) -> None:
+    short = inspect_source(source(tmp_path, NET + CONV * 2, FLOATS))
+    assert {finding.code for finding in short.findings} == {"weights-misfit"}
+    lonely = inspect_source(source(tmp_path, NET + CONV, None))
+    assert [finding.code for finding in lonely.findings] == ["no-weights"]
+    assert lonely.parameters == 16
 
 
 def test_a_cut_network_takes_weights_of_its_first_layers(tmp_path: Path) -> None:
@@ -129,15 +141,6 @@ def test_a_cut_network_takes_weights_of_its_first_layers(tmp_path: Path) -> None
     assert [finding.code for finding in loaded.findings] == ["weights-end-early"]
     expected = FLOATS[:4] + FLOATS[4:].reshape(4, 3).sum(1)
     np.testing.assert_allclose(run(loaded, X)[0][0, :, 0, 0], expected)
-
-
-def test_weights_that_end_within_a_layer_are_no_cut(tmp_path: Path) -> None:
-    """Not even behind the last of the layers that are needed."""
-    floats = np.arange(20, dtype=np.float32)  # all of conv_0, and the biases of conv_1
-    with pytest.raises(
-        SourceModelError, match=r"layer 1 \(conv_1\): its weights need 16 floats, 0"
-    ):
-        load_source(source(tmp_path, NET + CONV + CONV, floats, outputs=("conv_0",)))
 
 
 def test_a_layer_that_is_refused_can_be_cut_off(tmp_path: Path) -> None:
@@ -182,25 +185,11 @@ def test_header_versions(tmp_path: Path, header: bytes, transposed: bool) -> Non
     np.testing.assert_allclose(run(loaded, x)[0], x @ matrix.T)
 
 
-def test_a_network_without_weights_says_so(tmp_path: Path) -> None:
-    lonely = source(tmp_path, NET + CONV, None)
-    with pytest.raises(SourceModelError, match="its weights are missing"):
-        load_source(lonely)
-    summary = inspect_source(lonely)
-    assert [finding.code for finding in summary.findings] == ["no-weights"]
-    assert summary.parameters == 16
-
-
 @pytest.mark.parametrize("size", [(3, 8, 6), (1, 3, 8, 6)])
 def test_sizes_can_be_changed_and_given(tmp_path: Path, size: tuple[int, ...]) -> None:
     text = NET.replace("channels=3\n", "") + CONV
     loaded = load_source(source(tmp_path, text, FLOATS, input_size_list=(size,)))
     assert [spec.shape for spec in loaded.graph.inputs] == [(1, 3, 8, 6)]
-
-
-def test_a_wrong_name_gets_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(SourceModelError, match=r"no tensor 'cnv_0'[\s\S]*Did you mean 'conv_0'"):
-        load_source(source(tmp_path, NET + CONV, FLOATS, outputs=("cnv_0",)))
 
 
 def test_letterboxed_training_is_told(tmp_path: Path) -> None:

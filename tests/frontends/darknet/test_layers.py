@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.frontends.caffe.reference import sigmoid
-from tests.frontends.darknet.networks import computed, convolved, pooled, reorganised
+from tests.frontends.caffe.reference import convolution, sigmoid
+from tests.frontends.darknet.networks import computed, pooled, reorganised
 
 RANDOM = np.random.default_rng(3)
 X = RANDOM.standard_normal((1, 6, 7, 10)).astype(np.float32)
@@ -35,21 +35,20 @@ def floats(filters: int, depth: int, size: int = 1) -> tuple[np.ndarray, np.ndar
 @pytest.mark.parametrize(
     ("options", "arguments"),
     [
-        ("size=3\nstride=2\npad=1", {"stride": (2, 2), "pad": 1}),
-        ("size=3\npadding=2", {"pad": 2}),
-        ("size=3\nstride_x=3\nstride_y=2\npad=1", {"stride": (2, 3), "pad": 1}),
-        ("size=3\nstride_x=2\nstride=1\npad=1", {"stride": (1, 2), "pad": 1}),
-        ("size=3\npad=1\ndilation=2", {"pad": 2, "dilation": 2}),
-        ("size=3\npad=1\ngroups=3", {"pad": 1, "groups": 3}),
+        ("size=3\nstride=2\npad=1", {"stride": (2, 2), "pad": (1, 1)}),
+        ("size=3\npadding=2", {"pad": (2, 2)}),
+        ("size=3\nstride_x=3\nstride_y=2\npad=1", {"stride": (2, 3), "pad": (1, 1)}),
+        ("size=3\nstride_x=2\nstride=1\npad=1", {"stride": (1, 2), "pad": (1, 1)}),
+        ("size=3\npad=1\ndilation=2", {"pad": (2, 2), "dilation": (2, 2)}),
+        ("size=3\npad=1\ngroups=3", {"pad": (1, 1), "group": 3}),
         ("size=1\npad=1\ndilation=4", {}),
     ],
 )
 def test_convolutions(tmp_path: Path, options: str, arguments: dict) -> None:
     size = 1 if options.startswith("size=1") else 3
-    data, biases, kernel = floats(6, 6 // arguments.get("groups", 1), size)
+    data, biases, kernel = floats(6, 6 // arguments.get("group", 1), size)
     body = f"[convolutional]\nfilters=6\nactivation=linear\n{options}\n"
-    expected = convolved(X, kernel, **arguments) + biases[:, None, None]
-    close(computed(tmp_path, body, X, data), expected)
+    close(computed(tmp_path, body, X, data), convolution(X, kernel, biases, **arguments))
 
 
 @pytest.mark.parametrize("epsilon", [1e-5, 0.1])
@@ -65,7 +64,7 @@ def test_batch_norm_is_normalised_with_the_epsilon_of_the_options(
     def column(vector: np.ndarray) -> np.ndarray:
         return vector[:, None, None].astype(np.float64)
 
-    y = (convolved(X, kernel, pad=1) - column(means)) / np.sqrt(column(variances) + epsilon)
+    y = (convolution(X, kernel, pad=(1, 1)) - column(means)) / np.sqrt(column(variances) + epsilon)
     y = y * column(scales) + column(biases)
     actual = computed(tmp_path, body, X, data, darknet_epsilon=epsilon)
     close(actual, np.where(y > 0, y, 0.1 * y), 1e-4)
@@ -74,8 +73,8 @@ def test_batch_norm_is_normalised_with_the_epsilon_of_the_options(
 def test_shared_and_flipped_weights(tmp_path: Path) -> None:
     data, biases, kernel = floats(6, 6)
     body = one(6) + "[convolutional]\nfilters=6\nsize=1\nshare_index=-1\nactivation=relu\n"
-    first = convolved(X, kernel) + biases[:, None, None]
-    expected = np.maximum(convolved(first, kernel) + biases[:, None, None], 0)
+    first = convolution(X, kernel, biases)
+    expected = np.maximum(convolution(first, kernel, biases), 0)
     close(computed(tmp_path, body, X, data), expected, 1e-4)
     turned = np.concatenate([biases, kernel.reshape(6, 6).T.reshape(-1)])
     flipped = computed(tmp_path, one(6).replace("size", "flipped=1\nsize"), X, turned)
@@ -224,10 +223,9 @@ def test_route_joins_and_splits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("filters", "kept"), [(4, 4), (9, 6), (6, 6)])
 def test_shortcuts_add_the_channels_that_both_have(tmp_path: Path, filters: int, kept: int) -> None:
     data, biases, kernel = floats(filters, 6)
-    body = one(filters) + "[route]\nlayers=0\n[dropout]\n"
     # the layer before the shortcut is the input again, through a reshaping that changes nothing
     body = "[dropout]\n" + one(filters) + "[route]\nlayers=0\n[shortcut]\nfrom=1\nactivation=relu\n"
-    branch = convolved(X, kernel) + biases[:, None, None]
+    branch = convolution(X, kernel, biases)
     expected = X.astype(np.float64).copy()
     expected[:, :kept] += branch[:, :kept]
     close(computed(tmp_path, body, X, data), np.maximum(expected, 0))

@@ -6,14 +6,13 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.frontends.mxnet.operators.shaping import reshaped
-from tests.frontends.caffe.reference import sigmoid
+from tests.frontends.caffe.reference import sigmoid, windows
 from tests.frontends.mxnet.networks import operate
 
 RANDOM = np.random.default_rng(9)
@@ -178,28 +177,6 @@ def test_operators_of_two_inputs(
     close(operate(tmp_path, op, {}, [X, other])[0], reference(X.astype(np.float64), other))
 
 
-def windows(
-    x: np.ndarray, kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int], up: bool
-) -> Any:
-    """(row, column, window of input and padding, window of input) as pool.h walks over them."""
-    sizes = x.shape[2:]
-    rounding = math.ceil if up else math.floor
-    outs = [
-        rounding((n + 2 * p - k) / s) + 1
-        for n, k, s, p in zip(sizes, kernel, stride, pad, strict=True)
-    ]
-    for i, j in itertools.product(range(outs[0]), range(outs[1])):
-        starts = (i * stride[0] - pad[0], j * stride[1] - pad[1])
-        ends = [min(a + k, n + p) for a, k, n, p in zip(starts, kernel, sizes, pad, strict=True)]
-        area = (ends[0] - starts[0]) * (ends[1] - starts[1])
-        inner = x[
-            ...,
-            max(starts[0], 0) : min(ends[0], sizes[0]),
-            max(starts[1], 0) : min(ends[1], sizes[1]),
-        ]
-        yield i, j, outs, area, inner
-
-
 @pytest.mark.parametrize("kind", ["max", "avg", "avg-inside", "sum", "lp"])
 @pytest.mark.parametrize("convention", ["valid", "full"])
 @pytest.mark.parametrize(
@@ -222,10 +199,13 @@ def test_poolings(
         "sum": lambda w, _: w.sum((2, 3)),
         "lp": lambda w, _: np.sqrt((w * w).sum((2, 3))),
     }
-    expected = np.zeros(0)
-    for i, j, outs, area, inner in windows(X, *window, convention == "full"):
-        expected = np.zeros((1, 4, *outs)) if not expected.size else expected
-        expected[:, :, i, j] = reduce[kind](inner, area)
+    kernel, stride, pad = window
+    rounded = math.ceil if convention == "full" else math.floor
+    sides = zip(X.shape[2:], kernel, stride, pad, strict=True)
+    outs = [rounded((n + 2 * p - k) / s) + 1 for n, k, s, p in sides]
+    expected = np.zeros((1, 4, *outs))
+    for i, j, area, inside in windows(X, outs, kernel, stride, pad, pad):  # as pool.h walks
+        expected[:, :, i, j] = reduce[kind](X[inside], area)
     close(operate(tmp_path, "Pooling", attributes, [X])[0], expected)
 
 
