@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 
-from tests.cost.asked.maker import Make, Maker, named
+from tests.cost.asked.maker import Ends, Graphs, Maker
+from tests.cost.asked.parts import layer_norm, pick, scaled_scores, shape, turn
 
 __all__ = ["BLOCKS"]
 
-BLOCKS: dict[str, Make] = {}
+BLOCKS = Graphs()
 """Name -> what makes it."""
 
 
@@ -17,8 +17,8 @@ BLOCKS: dict[str, Make] = {}
 def _psa(channels: int, heads: int, side: int, depth: int = 32) -> None:
     """The attention of YOLO11: values come out of a Split and are read as a map, too."""
 
-    def make() -> onnx.ModelProto:
-        m = Maker((1, channels, side, side))
+    @BLOCKS.add(f"psa_{channels}_{heads}_{side}", (1, channels, side, side))
+    def _(m: Maker) -> Ends:
         wide = channels // heads
         first = m.conv("x", channels, channels, 1, then="Relu", name="c1")
         packed = m.conv(first, channels, heads * (2 * depth + wide), 1, name="qkv")
@@ -32,9 +32,7 @@ def _psa(channels: int, heads: int, side: int, depth: int = 32) -> None:
         found = m.add("Reshape", m.add("MatMul", parts[2], scores), shape)
         place = m.conv(m.add("Reshape", parts[2], shape), channels, channels, group=channels)
         last = m.conv(m.add("Add", found, place), channels, channels, 1, name="proj")
-        return m.model(m.conv(m.add("Add", first, last), channels, 16, 1, name="last"))
-
-    BLOCKS[f"psa_{channels}_{heads}_{side}"] = make
+        return m.conv(m.add("Add", first, last), channels, 16, 1, name="last")
 
 
 _psa(128, 2, 20)
@@ -44,27 +42,18 @@ _psa(64, 1, 10)
 
 def _packed(batch: int, depth: int, *, mask: bool = False) -> None:
     """Two heads whose queries, keys and values one matrix gives: windows or all rows."""
+    width, rows = 2 * depth, 64
+    name = f"packed_{batch}_{depth}" + ("_masked" if mask else "")
 
-    def make() -> onnx.ModelProto:
-        width, rows = 2 * depth, 64
-        m = Maker((batch, rows, width), opset=17)
-        one, none = m.numbers(width), m.numbers(width)
-        last = m.add("LayerNormalization", "x", one, none, axis=-1, epsilon=1e-5)
-        packed = m.add("MatMul", last, m.numbers(width, 3 * width))
-        packed = m.add("Reshape", packed, m.whole(batch, rows, 3, 2, depth))
-        packed = m.add("Transpose", packed, perm=[2, 0, 3, 1, 4])
-        query, key, value = (
-            m.add("Gather", packed, m.constant(np.array(at, np.int64)), axis=0) for at in range(3)
-        )
-        query = m.add("Mul", query, m.constant(np.array(depth**-0.5, np.float32)))
-        scores = m.add("MatMul", query, m.add("Transpose", key, perm=[0, 1, 3, 2]))
+    @BLOCKS.add(name, (batch, rows, width), opset=17)
+    def _(m: Maker) -> Ends:
+        packed = m.add("MatMul", layer_norm(m, "x", width), m.numbers(width, 3 * width))
+        packed = turn(m, shape(m, packed, batch, rows, 3, 2, depth), 2, 0, 3, 1, 4)
+        query, key, value = (pick(m, packed, at) for at in range(3))
+        scores = scaled_scores(m, query, key, depth)
         scores = m.add("Add", scores, m.numbers(1, 2, rows, rows)) if mask else scores
-        mixed = m.add("MatMul", m.add("Softmax", scores, axis=-1), value)
-        mixed = m.add("Transpose", mixed, perm=[0, 2, 1, 3])
-        mixed = m.add("Reshape", mixed, m.whole(batch, rows, width))
-        return m.model(m.add("MatMul", mixed, m.numbers(width, 16)))
-
-    BLOCKS[f"packed_{batch}_{depth}" + ("_masked" if mask else "")] = make
+        mixed = turn(m, m.add("MatMul", m.add("Softmax", scores, axis=-1), value), 0, 2, 1, 3)
+        return m.add("MatMul", shape(m, mixed, batch, rows, width), m.numbers(width, 16))
 
 
 for _depth in (12, 16, 24):
@@ -77,15 +66,12 @@ _packed(4, 16, mask=True)
 def _wide(name: str, *layers: tuple[int, int, int]) -> None:
     """Convolutions side by side: channels, kernel, outputs."""
 
-    def make() -> onnx.ModelProto:
-        m = Maker(*((1, channels, 4, 4) for channels, _, _ in layers))
-        ends = [
+    @BLOCKS.add(name, *((1, channels, 4, 4) for channels, _, _ in layers))
+    def _(m: Maker) -> Ends:
+        return [
             m.conv(f"x{at or ''}", channels, out, kernel, name=f"c{channels}_{kernel}_{out}")
             for at, (channels, kernel, out) in enumerate(layers)
         ]
-        return m.model(*ends)
-
-    BLOCKS[name] = make
 
 
 _wide(
@@ -111,9 +97,9 @@ def _cut(m: Maker, data: str, starts: tuple[int, ...], ends: tuple[int, ...], ax
     return m.add("Slice", data, m.whole(*starts), m.whole(*ends), m.whole(*axes), m.whole(*steps))
 
 
-def _edges() -> onnx.ModelProto:
+@BLOCKS.add("edges_cut", *[(1, 16, 20, 20)] * 6)
+def _(m: Maker) -> Ends:
     """Edges cut off convolutions: taken from the pads where these are as wide."""
-    m = Maker(*[(1, 16, 20, 20)] * 6)
     around = {"kernel_shape": [3, 3], "pads": [1] * 4}
     wide = {"kernel_shape": [5, 5], "pads": [2] * 4, "strides": [2, 2]}
     three, five, deep = m.numbers(16, 16, 3, 3), m.numbers(16, 16, 5, 5), m.numbers(16, 1, 3, 3)
@@ -125,24 +111,24 @@ def _edges() -> onnx.ModelProto:
         _cut(m, m.add("Conv", "x4", five, **wide), (1,), (10,), 3),
         _cut(m, m.add("Conv", "x5", three, strides=[2, 2], **around), (0,), (-1,), 3),
     ]
-    return m.model(*(m.add("Relu", each) for each in ends))
+    return [m.add("Relu", each) for each in ends]
 
 
-def _causal() -> onnx.ModelProto:
+@BLOCKS.add("causal_rows", (1, 32, 64))
+def _(m: Maker) -> Ends:
     """A temporal convolution net: what looks ahead is cut off."""
-    m = Maker((1, 32, 64))
     last = "x"
     for gap in (1, 2, 4):
         around = {"kernel_shape": [3], "dilations": [gap], "pads": [2 * gap] * 2}
         made = m.add("Conv", last, m.numbers(32, 32, 3), m.numbers(32), **around)
         made = m.add("Relu", _cut(m, made, (0,), (-2 * gap,), 2))
         last = m.add("Add", last, made)
-    return m.model(last)
+    return last
 
 
-def _gated() -> onnx.ModelProto:
+@BLOCKS.add("gated_halves", *[(1, 32, 12, 12)] * 3, (1, 32, 24), (1, 20, 32))
+def _(m: Maker) -> Ends:
     """Gated linear units over channels, rows and what a matrix gives; one is in another order."""
-    m = Maker(*[(1, 32, 12, 12)] * 3, (1, 32, 24), (1, 20, 32))
 
     def gated(data: str, axis: int, *, first: bool = False) -> str:
         half, gate = m.split(data, count=2, axis=axis)
@@ -159,57 +145,48 @@ def _gated() -> onnx.ModelProto:
     around = {"kernel_shape": [5], "group": 32, "pads": [2, 2]}
     ends.append(m.add("Conv", gated(rows, 1), m.numbers(32, 1, 5), m.numbers(32), **around))
     wide = gated(m.add("MatMul", "x4", m.numbers(32, 64)), 2)
-    ends.append(m.add("MatMul", wide, m.numbers(32, 16)))
-    return m.model(*ends)
+    return [*ends, m.add("MatMul", wide, m.numbers(32, 16))]
 
 
-def _waves(kernel: int, stride: int, pads: int) -> Make:
+def _waves(name: str, kernel: int, stride: int, pads: int) -> None:
     """The first layers of a net over samples of sound."""
 
-    def make() -> onnx.ModelProto:
-        m = Maker((1, 1, 1600))
+    @BLOCKS.add(f"waves_{name}", (1, 1, 1600))
+    def _(m: Maker) -> Ends:
         around = {"kernel_shape": [kernel], "strides": [stride], "pads": [pads] * 2}
         last = m.add("Conv", "x", m.numbers(16, 1, kernel), m.numbers(16), **around)
         last = m.add("MaxPool", m.add("Relu", last), kernel_shape=[4], strides=[4])
         last = m.add("Conv", last, m.numbers(32, 16, 3), m.numbers(32), kernel_shape=[3])
         last = m.add("Flatten", m.add("GlobalAveragePool", m.add("Relu", last)))
         last = m.add("Gemm", last, m.numbers(32, 35), m.numbers(35))
-        return m.model(m.add("LogSoftmax", last, axis=1))
-
-    return make
+        return m.add("LogSoftmax", last, axis=1)
 
 
-BLOCKS["edges_cut"] = _edges
-BLOCKS["causal_rows"] = _causal
-BLOCKS["gated_halves"] = _gated
-BLOCKS["waves_80_by_16"] = _waves(80, 16, 0)
-BLOCKS["waves_64_by_8"] = _waves(64, 8, 32)
-BLOCKS["waves_21"] = _waves(21, 1, 10)
+_waves("80_by_16", 80, 16, 0)
+_waves("64_by_8", 64, 8, 32)
+_waves("21", 21, 1, 10)
 
 
 def _other_steps(op: str, ways: int) -> None:
     """A recurrent layer whose steps are not read as (steps, batch, values)."""
 
-    def make() -> onnx.ModelProto:
-        m = Maker((12, 1, 16), opset=14)
+    @BLOCKS.add(f"steps_{op.lower()}_{ways}", (12, 1, 16), opset=14)
+    def _(m: Maker) -> Ends:
         gates = {"LSTM": 4, "GRU": 3}[op] * 24
-        shape: dict[str, object] = {"hidden_size": 24}
-        shape |= {"direction": "bidirectional"} if ways == 2 else {}
+        form: dict[str, object] = {"hidden_size": 24}
+        form |= {"direction": "bidirectional"} if ways == 2 else {}
         given = (m.numbers(ways, gates, 16), m.numbers(ways, gates, 24), m.numbers(ways, 2 * gates))
-        (last,) = m.split("x", *given, count=1, op=op, **shape)
-        return m.model(m.add("Relu", last))
-
-    BLOCKS[f"steps_{op.lower()}_{ways}"] = make
+        (last,) = m.split("x", *given, count=1, op=op, **form)
+        return m.add("Relu", last)
 
 
 _other_steps("LSTM", 1)
 _other_steps("LSTM", 2)
 
 
-@named(BLOCKS, "rolled_and_joined")
-def _() -> onnx.ModelProto:
+@BLOCKS.add("rolled_and_joined", (1, 32, 16, 16), opset=17)
+def _(m: Maker) -> Ends:
     """Swin's shift, then rows of all pixels; a norm whose rows others read and one of a map."""
-    m = Maker((1, 32, 16, 16), opset=17)
     first = m.add("Reshape", m.conv("x", 32, 32, 1, then="Relu"), m.whole(1, 32, 256))
     first = m.add("Transpose", first, perm=[0, 2, 1])
     scale, bias = m.numbers(32), m.numbers(32)
@@ -219,34 +196,32 @@ def _() -> onnx.ModelProto:
         parts = [_cut(m, last, (2,), (2**31 - 1,), axis), _cut(m, last, (0,), (2,), axis)]
         last = m.add("Concat", *parts, axis=axis)
     last = m.add("Add", first, m.add("Reshape", last, m.whole(1, 256, 32)))
-    return m.model(m.add("MatMul", last, m.numbers(32, 16)))
+    return m.add("MatMul", last, m.numbers(32, 16))
 
 
-@named(BLOCKS, "later_sum")
-def _() -> onnx.ModelProto:
+@BLOCKS.add("later_sum", (1, 16, 16, 16))
+def _(m: Maker) -> Ends:
     """Of two convolutions the one with fewer layers before it takes their sum."""
-    m = Maker((1, 16, 16, 16))
     one = m.conv(m.conv("x", 16, 16, then="Relu"), 16, 16, 3, 2)
     two = m.conv(m.conv(m.conv("x", 16, 16, then="Relu"), 16, 24, then="Relu"), 24, 16, 3, 2)
-    return m.model(m.conv(m.add("Relu", m.add("Add", one, two)), 16, 16, 1))
+    return m.conv(m.add("Relu", m.add("Add", one, two)), 16, 16, 1)
 
 
-@named(BLOCKS, "divided_maps")
-def _() -> onnx.ModelProto:
+@BLOCKS.add("divided_maps", (1, 16, 8, 8))
+def _(m: Maker) -> Ends:
     """What a map is divided by is expanded; an activation goes before a turn and a Reshape."""
-    m = Maker((1, 16, 8, 8))
     first = m.conv("x", 16, 16, 1, then="Relu")
     total = m.add("Add", m.add("GlobalAveragePool", first), m.numbers(1, 16, 1, 1))
     last = m.conv(m.add("Div", first, total), 16, 16, 1)
     turned = m.add("Transpose", last, perm=[0, 2, 3, 1])
     rows = m.add("Reshape", turned, m.whole(1, 128, 8))
-    return m.model(m.add("Sigmoid", rows))
+    return m.add("Sigmoid", rows)
 
 
 # ------------------------------------------------------------------------------ weights of 4 bits
 def _small_weights(channels: int) -> None:
-    def make() -> onnx.ModelProto:
-        m = Maker((1, channels, 32, 32), opset=14)
+    @BLOCKS.add(f"int4_of_{channels}", (1, channels, 32, 32), opset=14)
+    def _(m: Maker) -> Ends:
         last = m.conv("x", channels, 40, 3, 2, then="Relu", name="c1")
         last = m.conv(last, 40, 40, 3, group=40, then="HardSwish", name="deep")
         last = m.conv(last, 40, 32, 3, group=4, then="LeakyRelu", name="groups")
@@ -256,9 +231,7 @@ def _small_weights(channels: int) -> None:
         last = m.conv(last, 48, 48, 5, then="Sigmoid", name="wide")
         last = m.add("Relu", m.add("Add", m.conv(last, 48, 48, 1, name="c2"), first))
         last = m.add("Flatten", m.add("GlobalAveragePool", last))
-        return m.model(m.add("Gemm", last, m.numbers(48, 10), m.numbers(10)))
-
-    BLOCKS[f"int4_of_{channels}"] = make
+        return m.add("Gemm", last, m.numbers(48, 10), m.numbers(10))
 
 
 for _channels in (2, 3, 6):
@@ -266,15 +239,14 @@ for _channels in (2, 3, 6):
 
 
 # ---------------------------------------------------------------------------- maps of transformers
-@named(BLOCKS, "merged_patches")
-def _() -> onnx.ModelProto:
+@BLOCKS.add("merged_patches", (1, 32, 16, 16))
+def _(m: Maker) -> Ends:
     """Swin's patches, merged two by two with the channels last."""
-    m = Maker((1, 32, 16, 16))
     first = m.conv("x", 32, 32, 1, then="Relu", name="c1")
     last = m.add("Transpose", first, perm=[0, 2, 3, 1])
     parts = [_every_second(m, last, *each) for each in ((0, 0), (1, 0), (0, 1), (1, 1))]
     last = m.add("Reshape", m.add("Concat", *parts, axis=3), m.whole(1, 64, 128))
-    return m.model(m.add("MatMul", last, m.numbers(128, 64)))
+    return m.add("MatMul", last, m.numbers(128, 64))
 
 
 def _every_second(m: Maker, data: str, row: int, column: int) -> str:
@@ -283,46 +255,42 @@ def _every_second(m: Maker, data: str, row: int, column: int) -> str:
     return m.add("Slice", last, m.whole(column), ends, m.whole(2), steps)
 
 
-@named(BLOCKS, "rolled_pixels")
-def _() -> onnx.ModelProto:
+@BLOCKS.add("rolled_pixels", (1, 32, 16, 16))
+def _(m: Maker) -> Ends:
     """Swin's shift: rows and columns that leave on one side come in on the other."""
-    m = Maker((1, 32, 16, 16))
     first = m.conv("x", 32, 32, 1, then="Relu", name="c1")
     last = m.add("Transpose", first, perm=[0, 2, 3, 1])
     for axis in (1, 2):
         parts = [_cut(m, last, (2,), (2**31 - 1,), axis), _cut(m, last, (0,), (2,), axis)]
         last = m.add("Concat", *parts, axis=axis)
     last = m.add("Transpose", last, perm=[0, 3, 1, 2])
-    return m.model(m.conv(m.add("Add", last, first), 32, 16, name="c2"))
+    return m.conv(m.add("Add", last, first), 32, 16, name="c2")
 
 
-@named(BLOCKS, "pools_with_pads")
-def _() -> onnx.ModelProto:
+@BLOCKS.add("pools_with_pads", (1, 32, 16, 16))
+def _(m: Maker) -> Ends:
     """The pools of DAPPM: large windows that count their pads."""
-    m = Maker((1, 32, 16, 16))
     first = m.conv("x", 32, 32, 1, then="Relu", name="c1")
     ends = []
     for side, step in ((5, 2), (9, 4)):
         around = {"kernel_shape": [side] * 2, "strides": [step] * 2, "pads": [side // 2] * 4}
         pooled = m.add("AveragePool", first, count_include_pad=1, **around)
         ends.append(m.conv(pooled, 32, 16, 1))
-    return m.model(*ends)
+    return ends
 
 
-@named(BLOCKS, "lengths")
-def _() -> onnx.ModelProto:
+@BLOCKS.add("lengths", (1, 16, 12, 12), (1, 17, 48))
+def _(m: Maker) -> Ends:
     """Norms that something else than a division reads."""
-    m = Maker((1, 16, 12, 12), (1, 17, 48))
     first = m.conv("x", 16, 16, 1, then="Relu", name="c1")
     last = m.add("Mul", first, m.add("ReduceL2", first, axes=[1], keepdims=1))
     length = m.add("ReduceL2", "x1", axes=[2], keepdims=1)
-    return m.model(m.conv(last, 16, 16, 1, name="c2"), m.add("Relu", length))
+    return (m.conv(last, 16, 16, 1, name="c2"), m.add("Relu", length))
 
 
-@named(BLOCKS, "unfolded")
-def _() -> onnx.ModelProto:
+@BLOCKS.add("unfolded", (1, 48, 16, 16))
+def _(m: Maker) -> Ends:
     """MobileViT: pixels of each place in a patch are rows of one of four in a batch."""
-    m = Maker((1, 48, 16, 16))
     first = m.conv("x", 48, 48, 1, then="Relu", name="c1")
     last = m.add("Reshape", first, m.whole(384, 2, 8, 2))
     last = m.add("Transpose", last, perm=[0, 2, 1, 3])
@@ -336,12 +304,10 @@ def _() -> onnx.ModelProto:
     last = m.add("Reshape", last, m.whole(384, 8, 2, 2))
     last = m.add("Transpose", last, perm=[0, 2, 1, 3])
     last = m.add("Reshape", last, m.whole(1, 48, 16, 16))
-    return m.model(m.conv(last, 48, 16, 1, name="c2"))
+    return m.conv(last, 48, 16, 1, name="c2")
 
 
-@named(BLOCKS, "scaled_images")
-def _() -> onnx.ModelProto:
+@BLOCKS.add("scaled_images", (1, 3, 48, 48), (1, 6, 32, 32))
+def _(m: Maker) -> Ends:
     """An image that something else reads than a convolution is scaled by one."""
-    m = Maker((1, 3, 48, 48), (1, 6, 32, 32))
-    ends = [m.conv(m.add("Relu", "x"), 3, 16), m.conv(m.add("Relu", "x1"), 6, 16)]
-    return m.model(*ends)
+    return [m.conv(m.add("Relu", "x"), 3, 16), m.conv(m.add("Relu", "x1"), 6, 16)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import onnx
 
 from tests.cost.asked.blocks import BLOCKS
-from tests.cost.asked.maker import Make, Maker, named
+from tests.cost.asked.maker import Ends, Graphs, Maker
+from tests.cost.asked.parts import as_rows, attention, shape, turn
 
 __all__ = ["GRAPHS", "ZOO_GRAPHS"]
 
-GRAPHS: dict[str, Make] = {**BLOCKS}
+GRAPHS = Graphs(BLOCKS)
 """Name -> what makes it."""
 
 ZOO_GRAPHS = (
@@ -32,20 +32,18 @@ ZOO_GRAPHS = (
 
 
 # --------------------------------------------------------------------------------- shared weights
-@named(GRAPHS, "shared_depthwise")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 32, 40, 40))
+@GRAPHS.add("shared_depthwise", (1, 32, 40, 40))
+def _(m: Maker) -> Ends:
     weight = m.numbers(32, 1, 3, 3)
     last = "x"
     for _ in range(3):
         last = m.add("Conv", last, weight, kernel_shape=[3, 3], group=32, pads=[1] * 4)
         last = m.add("Relu", last)
-    return m.model(last)
+    return last
 
 
-@named(GRAPHS, "shared_head")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 3, 64, 64))
+@GRAPHS.add("shared_head", (1, 3, 64, 64))
+def _(m: Maker) -> Ends:
     first = m.conv("x", 3, 24, 3, 2, then="Relu")
     levels = [first, m.conv(first, 24, 24, 3, 2, then="Relu")]
     deep, dense, bias = m.numbers(24, 1, 5, 5), m.numbers(18, 24, 1, 1), m.numbers(18)
@@ -53,7 +51,7 @@ def _() -> onnx.ModelProto:
     for level in levels:
         last = m.add("Conv", level, deep, kernel_shape=[5, 5], group=24, pads=[2] * 4)
         ends.append(m.add("Conv", last, dense, bias, kernel_shape=[1, 1]))
-    return m.model(*ends)
+    return ends
 
 
 # ---------------------------------------------------------------------------------- large kernels
@@ -68,12 +66,10 @@ def _large(
     bias: bool = True,
     then: str = "Relu",
 ) -> None:
-    def make() -> onnx.ModelProto:
-        m = Maker((1, *shape))
+    @GRAPHS.add(f"kernel_{name}", (1, *shape))
+    def _(m: Maker) -> Ends:
         big = m.conv("x", shape[0], out, kernel, stride, valid=valid, bias=bias, name="big")
-        return m.model(m.conv(m.add(then, big) if then else big, out, 16, 1, name="last"))
-
-    GRAPHS[f"kernel_{name}"] = make
+        return m.conv(m.add(then, big) if then else big, out, 16, 1, name="last")
 
 
 _large("32_by_32", (3, 224, 224), 64, 32, 32)
@@ -87,24 +83,22 @@ _large("3x18", (8, 40, 40), 16, (3, 18))
 _large("17x3_bare", (8, 40, 40), 16, (17, 3), valid=False, bias=False, then="")
 
 
-@named(GRAPHS, "kernel_depthwise_17")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 16, 40, 40))
+@GRAPHS.add("kernel_depthwise_17", (1, 16, 40, 40))
+def _(m: Maker) -> Ends:
     last = m.conv("x", 16, 16, then="Relu")
-    return m.model(m.conv(last, 16, 16, 17, group=16, then="Relu"))
+    return m.conv(last, 16, 16, 17, group=16, then="Relu")
 
 
-@named(GRAPHS, "kernel_depthwise_35")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 8, 80, 80))
+@GRAPHS.add("kernel_depthwise_35", (1, 8, 80, 80))
+def _(m: Maker) -> Ends:
     last = m.conv(m.conv("x", 8, 8, then="Relu"), 8, 8, 35, group=8, then="Relu")
-    return m.model(m.conv(last, 8, 16, 1))
+    return m.conv(last, 8, 16, 1)
 
 
 # ----------------------------------------------------------------------------------------- norms
 def _instance(name: str, channels: int, rows: int, columns: int, then: str = "Relu") -> None:
-    def make() -> onnx.ModelProto:
-        m = Maker((1, channels, rows, columns))
+    @GRAPHS.add(f"instance_{name}", (1, channels, rows, columns))
+    def _(m: Maker) -> Ends:
         first = m.conv("x", channels, channels, name="c1")
         scale, bias = m.numbers(channels), m.numbers(channels)
         last = norm = m.add("InstanceNormalization", first, scale, bias, name="in1")
@@ -114,9 +108,7 @@ def _instance(name: str, channels: int, rows: int, columns: int, then: str = "Re
             last = m.add("Mul", norm, m.add("Sigmoid", norm, name="sg"), name="sw")
         elif then:
             last = m.add(then, norm, name="then")
-        return m.model(m.conv(last, channels, 16, name="c2"))
-
-    GRAPHS[f"instance_{name}"] = make
+        return m.conv(last, channels, 16, name="c2")
 
 
 _instance("32x32x32", 32, 32, 32)
@@ -134,18 +126,17 @@ _instance("residual", 32, 24, 24, "Add")
 _instance("leaky", 32, 24, 24, "LeakyRelu")
 
 
-@named(GRAPHS, "instance_of_one_scale")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 32, 24, 24))
+@GRAPHS.add("instance_of_one_scale", (1, 32, 24, 24))
+def _(m: Maker) -> Ends:
     first = m.conv("x", 32, 32, name="c1")
     half, one = np.full(32, 0.5, np.float32), np.full(32, 1.5, np.float32)
     last = m.add("InstanceNormalization", first, m.constant(one), m.constant(half), name="in1")
-    return m.model(m.conv(m.add("Relu", last, name="then"), 32, 16, name="c2"))
+    return m.conv(m.add("Relu", last, name="then"), 32, 16, name="c2")
 
 
 def _group(channels: int, side: int, groups: int, then: str = "Relu") -> None:
-    def make() -> onnx.ModelProto:
-        m = Maker((1, channels, side, side))
+    @GRAPHS.add(f"group_{channels}_{side}_{groups}", (1, channels, side, side))
+    def _(m: Maker) -> Ends:
         last = m.conv("x", channels, channels, name="c1")
         last = m.add("Reshape", last, m.whole(0, groups, -1), name="rs1")
         ones, zeros = np.ones(groups, np.float32), np.zeros(groups, np.float32)
@@ -156,9 +147,7 @@ def _group(channels: int, side: int, groups: int, then: str = "Relu") -> None:
         last = m.add("Mul", last, m.numbers(channels, 1, 1), name="scale")
         last = m.add("Add", last, m.numbers(channels, 1, 1), name="bias")
         last = m.add(then, last, name="then") if then else last
-        return m.model(m.conv(last, channels, 16, name="c2"))
-
-    GRAPHS[f"group_{channels}_{side}_{groups}"] = make
+        return m.conv(last, channels, 16, name="c2")
 
 
 _group(32, 24, 8)
@@ -170,14 +159,12 @@ _group(32, 24, 1, "")
 
 # ------------------------------------------------------------------------------------------- pads
 def _pad_channels(channels: int, more: int) -> None:
-    def make() -> onnx.ModelProto:
-        m = Maker((1, channels, 12, 12))
+    @GRAPHS.add(f"pad_{channels}_to_{channels + more}", (1, channels, 12, 12))
+    def _(m: Maker) -> Ends:
         first = m.conv("x", channels, channels, 1, then="Relu", name="c1")
         wide = m.add("Pad", first, m.whole(0, 0, 0, 0, 0, more, 0, 0), name="pad")
         last = m.add("Add", wide, m.conv(first, channels, channels + more, 1, name="c2"))
-        return m.model(m.conv(last, channels + more, 16, 1, name="c3"))
-
-    GRAPHS[f"pad_{channels}_to_{channels + more}"] = make
+        return m.conv(last, channels + more, 16, 1, name="c3")
 
 
 def _between(
@@ -185,12 +172,10 @@ def _between(
 ) -> None:
     """A graph of a convolution, what ``change`` makes of its output, and another one."""
 
-    def make() -> onnx.ModelProto:
-        m = Maker((1, channels, side, side))
+    @GRAPHS.add(name, (1, channels, side, side))
+    def _(m: Maker) -> Ends:
         last = change(m, m.conv("x", channels, channels, 1, then="Relu", name="c1"))
-        return m.model(m.conv(last, out or channels, 16, 1, name="c2"))
-
-    GRAPHS[name] = make
+        return m.conv(last, out or channels, 16, 1, name="c2")
 
 
 def _padded(*around: int, then: str = "Relu", **attributes: object) -> Callable[[Maker, str], str]:
@@ -258,12 +243,11 @@ for _axis in (1, 2, 3):
     )
 
 
-@named(GRAPHS, "sum_of_three")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 16, 12, 12))
+@GRAPHS.add("sum_of_three", (1, 16, 12, 12))
+def _(m: Maker) -> Ends:
     first = m.conv("x", 16, 16, 1, then="Relu")
     others = [m.conv(first, 16, 16, 1, then=each) for each in ("Sigmoid", "Tanh")]
-    return m.model(m.conv(m.add("Sum", first, *others, name="o"), 16, 16, 1))
+    return m.conv(m.add("Sum", first, *others, name="o"), 16, 16, 1)
 
 
 # ------------------------------------------------------------------------------- moved pixels
@@ -282,17 +266,15 @@ def _focus(m: Maker, data: str, *, at_once: bool = False) -> str:
     return m.add("Concat", *parts, axis=1, name="joined")
 
 
-@named(GRAPHS, "focus")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 3, 64, 64))
+@GRAPHS.add("focus", (1, 3, 64, 64))
+def _(m: Maker) -> Ends:
     last = m.conv(_focus(m, "x"), 12, 24, then="Relu", name="c1")
-    return m.model(m.conv(last, 24, 16, 1, name="c2"))
+    return m.conv(last, 24, 16, 1, name="c2")
 
 
-@named(GRAPHS, "focus_at_once")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 3, 64, 64))
-    return m.model(m.conv(_focus(m, "x", at_once=True), 12, 24, then="Relu", name="c1"))
+@GRAPHS.add("focus_at_once", (1, 3, 64, 64))
+def _(m: Maker) -> Ends:
+    return m.conv(_focus(m, "x", at_once=True), 12, 24, then="Relu", name="c1")
 
 
 _between("focus_inside", _focus, out=64)
@@ -337,8 +319,7 @@ for _kernel, _stride, _pads in (
 
 
 def _shuffled(m: Maker, data: str) -> str:
-    last = m.add("Reshape", data, m.whole(1, 2, 16, 12, 12))
-    last = m.add("Transpose", last, perm=[0, 2, 1, 3, 4])
+    last = turn(m, shape(m, data, 1, 2, 16, 12, 12), 0, 2, 1, 3, 4)
     return m.add("Reshape", last, m.whole(1, 32, 12, 12), name="shuffled")
 
 
@@ -377,13 +358,11 @@ def _recurrent(
 
 def _sequence(op: str, *sizes: int, ways: int = 1, bias: bool = True) -> None:
     steps, inputs, hidden = sizes
-
-    def make() -> onnx.ModelProto:
-        m = Maker((steps, 1, inputs), opset=14)
-        return m.model(_recurrent(m, op, "x", (steps, inputs, hidden), ways=ways, bias=bias))
-
     text = "_".join(map(str, sizes)) + ("_both" if ways == 2 else "") + ("" if bias else "_bare")
-    GRAPHS[f"{op.lower()}_{text}"] = make
+
+    @GRAPHS.add(f"{op.lower()}_{text}", (steps, 1, inputs), opset=14)
+    def _(m: Maker) -> Ends:
+        return _recurrent(m, op, "x", (steps, inputs, hidden), ways=ways, bias=bias)
 
 
 for _op in ("LSTM", "GRU"):
@@ -396,16 +375,14 @@ _sequence("LSTM", 8, 16, 16, bias=False)
 def _rows_of_text(op: str, hidden: int, ways: int) -> None:
     """A recognizer of text: columns of a map are the steps, and a linear layer behind."""
 
-    def make() -> onnx.ModelProto:
-        m = Maker((1, 1, 16, 64), opset=14)
+    @GRAPHS.add(f"text_{op.lower()}_{hidden}_{ways}", (1, 1, 16, 64), opset=14)
+    def _(m: Maker) -> Ends:
         last = m.conv(m.conv("x", 1, 16, 3, 2, then="Relu"), 16, 32, 3, 2, then="Relu")
         last = m.add("MaxPool", last, kernel_shape=[4, 1], strides=[4, 1])
         last = m.add("Transpose", m.add("Squeeze", last, m.whole(2)), perm=[2, 0, 1])
         last = _recurrent(m, op, last, (16, 32, hidden), ways=ways)
         last = m.add("MatMul", last, m.numbers(ways * hidden, 20))
-        return m.model(m.add("Add", last, m.numbers(20)))
-
-    GRAPHS[f"text_{op.lower()}_{hidden}_{ways}"] = make
+        return m.add("Add", last, m.numbers(20))
 
 
 _rows_of_text("GRU", 32, 1)
@@ -416,17 +393,15 @@ _rows_of_text("LSTM", 24, 2)
 def _rows_of_levels(boxes: int, then: str = "") -> None:
     """A detector: each level's map to (1, boxes, places), and the places joined."""
 
-    def make() -> onnx.ModelProto:
-        m = Maker((1, 3, 32, 32))
+    @GRAPHS.add(f"levels_{boxes}{then}", (1, 3, 32, 32))
+    def _(m: Maker) -> Ends:
         level, rows = "x", []
         for channels, side in ((3, 16), (16, 8), (16, 4)):
             level = m.conv(level, channels, 16, 3, 2, then="Relu")
             places = m.whole(1, boxes, side * side)
             rows.append(m.add("Reshape", m.conv(level, 16, boxes, 1), places))
         joined = m.add("Concat", *rows, axis=2)
-        return m.model(m.add(then, joined) if then else joined)
-
-    GRAPHS[f"levels_{boxes}{then}"] = make
+        return m.add(then, joined) if then else joined
 
 
 _rows_of_levels(10)
@@ -437,29 +412,12 @@ _rows_of_levels(6, "Sigmoid")
 # ------------------------------------------------------------------------------------- attention
 def _attention(rows: int, heads: int, depth: int) -> None:
     """Heads over the columns of a map, as a vision transformer has them, and a linear layer."""
+    width = heads * depth
 
-    def make() -> onnx.ModelProto:
-        width = heads * depth
-        m = Maker((1, 3, 4, rows))
-        last = m.conv("x", 3, width, (4, 1), valid=True)
-        last = m.add("Reshape", last, m.whole(1, width, rows))
-        last = m.add("Transpose", last, perm=[0, 2, 1])
-
-        def linear(data: str) -> str:
-            return m.add("Add", m.add("MatMul", data, m.numbers(width, width)), m.numbers(width))
-
-        parts = m.whole(1, rows, heads, depth)
-        query, key, value = (
-            m.add("Transpose", m.add("Reshape", linear(last), parts), perm=perm)
-            for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
-        )
-        root = m.constant(np.array(depth**0.5, np.float32))
-        shares = m.add("Div", m.add("MatMul", query, key), root)
-        mixed = m.add("MatMul", m.add("Softmax", shares, axis=-1), value)
-        mixed = m.add("Transpose", mixed, perm=[0, 2, 1, 3])
-        return m.model(linear(m.add("Reshape", mixed, m.whole(1, rows, width))))
-
-    GRAPHS[f"attention_{rows}_{heads}x{depth}"] = make
+    @GRAPHS.add(f"attention_{rows}_{heads}x{depth}", (1, 3, 4, rows))
+    def _(m: Maker) -> Ends:
+        last = as_rows(m, m.conv("x", 3, width, (4, 1), valid=True), width, rows)
+        return attention(m, last, rows, width, heads)
 
 
 for _rows, _depth in ((64, 32), (64, 64), (48, 32)):
@@ -467,10 +425,9 @@ for _rows, _depth in ((64, 32), (64, 64), (48, 32)):
 
 
 # ------------------------------------------------------------------------------------- constants
-@named(GRAPHS, "operands")
-def _() -> onnx.ModelProto:
+@GRAPHS.add("operands", (1, 24, 7, 7))
+def _(m: Maker) -> Ends:
     """One number, one a channel and a map, added and multiplied."""
-    m = Maker((1, 24, 7, 7))
     last = m.conv("x", 24, 24, then="Relu")
     one = m.constant(np.array(1.7, np.float32))
     for op, other in (
@@ -481,14 +438,13 @@ def _() -> onnx.ModelProto:
         ("Mul", m.numbers(1, 24, 1, 1)),
     ):
         last = m.add("Sigmoid", m.add(op, last, other))
-    return m.model(last)
+    return last
 
 
-@named(GRAPHS, "two_resizes")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 16, 8, 8))
+@GRAPHS.add("two_resizes", (1, 16, 8, 8))
+def _(m: Maker) -> Ends:
     twice = m.constant(np.array([1, 1, 2, 2], np.float32))
     last = m.conv("x", 16, 16, then="Relu")
     for _ in range(2):
         last = m.conv(m.add("Resize", last, "", twice, mode="nearest"), 16, 16)
-    return m.model(last)
+    return last

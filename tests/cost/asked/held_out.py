@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from tests.cost.asked.maker import Make, Maker
-from tests.cost.asked.parts import attention, layer_norm, linear
+from tests.cost.asked.parts import as_rows, attention, layer_norm, linear
 
 __all__ = ["HELD_OUT", "KINDS", "Draw"]
 
@@ -78,15 +78,8 @@ def _norms(seed: int) -> onnx.ModelProto:
         last = d.m.conv(last, channels, channels)
         scale, bias = d.m.numbers(channels), d.m.numbers(channels)
         last = d.m.add("Relu", d.m.add("InstanceNormalization", last, scale, bias))
-    up = d.m.add(
-        "ConvTranspose",
-        last,
-        d.m.numbers(channels, 12, 4, 4),
-        d.m.numbers(12),
-        kernel_shape=[4, 4],
-        strides=[2, 2],
-        pads=[1] * 4,
-    )
+    shape = {"kernel_shape": [4, 4], "strides": [2, 2], "pads": [1] * 4}
+    up = d.m.add("ConvTranspose", last, d.m.numbers(channels, 12, 4, 4), d.m.numbers(12), **shape)
     return d.m.model(d.m.add("Tanh", d.m.conv(up, 12, 3, d.pick(3, 7))))
 
 
@@ -111,9 +104,7 @@ def _blocks(seed: int) -> onnx.ModelProto:
     width = heads * d.pick(16, 24, 32)
     count = (96 // patch) ** 2
     last = m.conv("x", 3, width, patch, patch, valid=True)
-    last = m.add("Reshape", last, m.whole(1, width, count))
-    last = m.add("Transpose", last, perm=[0, 2, 1])
-    last = m.add("Add", last, m.numbers(1, count, width))
+    last = m.add("Add", as_rows(m, last, width, count), m.numbers(1, count, width))
     for _ in range(2):
         last = m.add("Add", last, attention(m, layer_norm(m, last, width), count, width, heads))
         inner = m.add("Relu", linear(m, layer_norm(m, last, width), width, 2 * width))

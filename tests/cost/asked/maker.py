@@ -8,19 +8,29 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["Make", "Maker", "named"]
+__all__ = ["Ends", "Graphs", "Make", "Maker"]
 
 Make = Callable[[], onnx.ModelProto]
+Ends = str | Sequence[str]
+"""Names of the outputs of a graph."""
 
 
-def named(graphs: dict[str, Make], name: str) -> Callable[[Make], Make]:
-    """Put what makes a graph among others, by its name."""
+class Graphs(dict[str, Make]):
+    """What makes a graph, by its name."""
 
-    def put(make: Make) -> Make:
-        graphs[name] = make
-        return make
+    def add(
+        self, name: str, *shapes: Sequence[int], opset: int = 13
+    ) -> Callable[[Callable[[Maker], Ends]], None]:
+        """Put what writes a graph over inputs of these shapes among others; it gives its ends."""
 
-    return put
+        def put(write: Callable[[Maker], Ends]) -> None:
+            def make() -> onnx.ModelProto:
+                ends = write(m := Maker(*shapes, opset=opset))
+                return m.model(*([ends] if isinstance(ends, str) else ends))
+
+            self[name] = make
+
+        return put
 
 
 class Maker:

@@ -58,13 +58,12 @@ def attention(m: Maker, data: str, count: int, width: int, heads: int) -> str:
     depth = width // heads
     rows = m.whole(1, count, heads, depth)
     query, key, value = (
-        m.add("Transpose", m.add("Reshape", linear(m, data, width, width), rows), perm=list(perm))
+        turn(m, m.add("Reshape", linear(m, data, width, width), rows), *perm)
         for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
     )
-    root = m.constant(np.array(depth**0.5, np.float32))
+    root = number(m, depth**0.5)
     shares = m.add("Softmax", m.add("Div", m.add("MatMul", query, key), root), axis=-1)
-    mixed = m.add("Transpose", m.add("MatMul", shares, value), perm=[0, 2, 1, 3])
-    return linear(m, m.add("Reshape", mixed, m.whole(1, count, width)), width, width)
+    return mix_values(m, shares, value, 1, count, width)
 
 
 def packed_heads(m: Maker, data: str, batch: int, count: int, width: int, heads: int) -> list[str]:

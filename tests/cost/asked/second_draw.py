@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
 import onnx
 
 from tests.cost.asked.held_out import KINDS, Draw
 from tests.cost.asked.maker import Make, Maker
-from tests.cost.asked.parts import attention, layer_norm, linear, swish
+from tests.cost.asked.parts import as_rows, attention, gelu, layer_norm, linear, swish
 
 __all__ = ["SECOND_DRAW", "THIRD_DRAW"]
 
@@ -108,10 +107,7 @@ def _wide(seed: int) -> onnx.ModelProto:
         inner = m.conv(last, width, width, 7, group=width)
         inner = m.add("Transpose", inner, perm=[0, 2, 3, 1])
         inner = linear(m, layer_norm(m, inner, width), width, 4 * width)
-        root = m.constant(np.array(2**0.5, np.float32))
-        one, half = (m.constant(np.array(each, np.float32)) for each in (1, 0.5))
-        erf = m.add("Add", m.add("Erf", m.add("Div", inner, root)), one)
-        inner = linear(m, m.add("Mul", m.add("Mul", inner, erf), half), 4 * width, width)
+        inner = linear(m, gelu(m, inner), 4 * width, width)
         last = m.add("Add", last, m.add("Transpose", inner, perm=[0, 3, 1, 2]))
     return m.model(m.classes(last, width))
 
@@ -124,7 +120,7 @@ def _sound(seed: int) -> onnx.ModelProto:
     last = d.act(m.conv("x", bands, width, (1, 5)))
     last = d.act(m.conv(last, width, width, (1, d.pick(3, 9)), group=width))
     last = m.add("MaxPool", last, kernel_shape=[1, 2], strides=[1, 2])
-    last = m.add("Transpose", m.add("Reshape", last, m.whole(1, width, 48)), perm=[0, 2, 1])
+    last = as_rows(m, last, width, 48)
     last = m.add("Add", last, attention(m, layer_norm(m, last, width), 48, width, 2))
     return m.model(m.add("Softmax", linear(m, last, width, d.pick(11, 30)), axis=-1))
 

@@ -6,9 +6,8 @@ Their misses gave rules; those of :mod:`tests.cost.asked.unseen` were asked abou
 from __future__ import annotations
 
 import numpy as np
-import onnx
 
-from tests.cost.asked.maker import Make, Maker, named
+from tests.cost.asked.maker import Ends, Graphs, Maker
 from tests.cost.asked.parts import (
     as_rows,
     cut,
@@ -30,7 +29,7 @@ from tests.cost.asked.parts import (
 __all__ = ["TODAY"]
 
 _END = 2**31 - 1
-TODAY: dict[str, Make] = {}
+TODAY = Graphs()
 
 
 def _rolled(m: Maker, data: str, by: int) -> str:
@@ -65,9 +64,8 @@ def _window_attention(m: Maker, data: str, side: int, width: int, shift: int) ->
     return m.add("Add", last, mlp(m, layer_norm(m, last, width), width))
 
 
-@named(TODAY, "today_swin")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 3, 64, 64), opset=17)
+@TODAY.add("today_swin", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     last = layer_norm(m, as_rows(m, m.conv("x", 3, 32, 4, 4, valid=True), 32, 256), 32)
     for shift in (0, 2):
         last = _window_attention(m, last, 16, 32, shift)
@@ -80,12 +78,11 @@ def _() -> onnx.ModelProto:
     last = m.add("MatMul", layer_norm(m, last, 128), m.numbers(128, 64))
     last = layer_norm(m, _window_attention(m, last, 8, 64, 0), 64)
     pooled = m.add("GlobalAveragePool", turn(m, last, 0, 2, 1))
-    return m.model(linear(m, m.add("Flatten", pooled), 64, 10))
+    return linear(m, m.add("Flatten", pooled), 64, 10)
 
 
-@named(TODAY, "today_mobilevit")
-def _() -> onnx.ModelProto:
-    m = Maker((1, 3, 64, 64), opset=17)
+@TODAY.add("today_mobilevit", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     last = swish(m, m.conv("x", 3, 16, 3, 2))
     inner = swish(m, m.conv(last, 16, 32, 1))
     inner = swish(m, m.conv(inner, 32, 32, 3, 2, group=32))
@@ -102,7 +99,7 @@ def _() -> onnx.ModelProto:
     last = turn(m, shape(m, last, 384, 8, 2, 2), 0, 2, 1, 3)
     last = swish(m, m.conv(shape(m, last, 1, 48, 16, 16), 48, 24, 1))
     last = swish(m, m.conv(m.add("Concat", first, last, axis=1), 48, 24))
-    return m.model(m.classes(last, 24))
+    return m.classes(last, 24)
 
 
 def _scale_norm(m: Maker, data: str, width: int) -> str:
@@ -112,10 +109,9 @@ def _scale_norm(m: Maker, data: str, width: int) -> str:
     return m.add("Mul", m.add("Div", data, length), number(m, 1.25))
 
 
-@named(TODAY, "today_simcc")
-def _() -> onnx.ModelProto:
+@TODAY.add("today_simcc", (1, 3, 64, 48), opset=17)
+def _(m: Maker) -> Ends:
     """RTMPose's head: a gated attention unit over keypoints, and a row for each axis."""
-    m = Maker((1, 3, 64, 48), opset=17)
     last = swish(m, m.conv(swish(m, m.conv("x", 3, 24, 3, 2)), 24, 48, 3, 2))
     last = m.conv(swish(m, m.conv(last, 48, 64, 3, 2)), 64, 17, 7)
     last = m.add("MatMul", _scale_norm(m, shape(m, last, 1, 17, 48), 48), m.numbers(48, 64))
@@ -129,13 +125,12 @@ def _() -> onnx.ModelProto:
     mixed = m.add("MatMul", m.add("Mul", scores, scores), value)
     mixed = m.add("MatMul", m.add("Mul", gate, mixed), m.numbers(128, 64))
     last = m.add("Add", m.add("Mul", last, m.numbers(64)), mixed)
-    return m.model(*(m.add("MatMul", last, m.numbers(64, bins)) for bins in (96, 128)))
+    return [m.add("MatMul", last, m.numbers(64, bins)) for bins in (96, 128)]
 
 
-@named(TODAY, "today_detr")
-def _() -> onnx.ModelProto:
+@TODAY.add("today_detr", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """One layer of the encoder, one of the decoder, and both heads."""
-    m = Maker((1, 3, 64, 64), opset=17)
     width, count, queries = 32, 64, 20
     last = m.conv("x", 3, 24, 3, 4, then="Relu")
     last = m.conv(m.conv(last, 24, 48, 3, 2, then="Relu"), 48, width, 1)
@@ -161,13 +156,12 @@ def _() -> onnx.ModelProto:
     target = turn(m, target, 1, 0, 2)
     names = linear(m, target, width, 12)
     boxes = linear(m, m.add("Relu", linear(m, target, width, width)), width, 4)
-    return m.model(names, m.add("Sigmoid", boxes))
+    return (names, m.add("Sigmoid", boxes))
 
 
-@named(TODAY, "today_poolformer")
-def _() -> onnx.ModelProto:
+@TODAY.add("today_poolformer", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Norms over all of a map, pools in place of attention."""
-    m = Maker((1, 3, 64, 64), opset=17)
     last = m.conv("x", 3, 32, 7, 4)
 
     def norm(data: str) -> str:
@@ -184,4 +178,4 @@ def _() -> onnx.ModelProto:
         last = m.add("Add", last, inner)
         inner = m.conv(gelu(m, m.conv(norm(last), 32, 64, 1)), 64, 32, 1)
         last = m.add("Add", last, m.add("Mul", inner, m.numbers(32, 1, 1)))
-    return m.model(m.classes(last, 32))
+    return m.classes(last, 32)

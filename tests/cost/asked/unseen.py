@@ -7,9 +7,8 @@ in docs/estimates/derivation.md.
 from __future__ import annotations
 
 import numpy as np
-import onnx
 
-from tests.cost.asked.maker import Make, Maker, named
+from tests.cost.asked.maker import Ends, Graphs, Maker
 from tests.cost.asked.parts import (
     as_rows,
     cut,
@@ -30,13 +29,12 @@ from tests.cost.asked.parts import (
 
 __all__ = ["UNSEEN"]
 
-UNSEEN: dict[str, Make] = {}
+UNSEEN = Graphs()
 
 
-@named(UNSEEN, "unseen_efficientformer")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_efficientformer", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Pools as mixers on maps, then attention with a bias for each pair of places."""
-    m = Maker((1, 3, 64, 64), opset=17)
     last = m.conv(m.conv("x", 3, 16, 3, 2, then="Relu"), 16, 32, 3, 2, then="Relu")
     pooled = m.add("AveragePool", last, kernel_shape=[3, 3], pads=[1] * 4, strides=[1, 1])
     inner = m.add("Mul", m.add("Sub", pooled, last), m.numbers(32, 1, 1))
@@ -51,13 +49,12 @@ def _() -> onnx.ModelProto:
     last = m.add("Add", last, m.add("Mul", m.numbers(48), mix_values(m, shares, value, 1, 64, 48)))
     inner = m.add("Mul", m.numbers(48), mlp(m, layer_norm(m, last, 48), 48))
     last = m.add("ReduceMean", layer_norm(m, m.add("Add", last, inner), 48), axes=[1], keepdims=0)
-    return m.model(m.add("Gemm", last, m.numbers(48, 10), m.numbers(10)))
+    return m.add("Gemm", last, m.numbers(48, 10), m.numbers(10))
 
 
-@named(UNSEEN, "unseen_edgenext")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_edgenext", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Depthwise convolutions in a cascade, then attention between channels."""
-    m = Maker((1, 3, 64, 64), opset=17)
     last = first = m.conv("x", 3, 48, 4, 4, valid=True)
     parts = m.split(last, count=3, axis=1)
     parts[0] = m.conv(parts[0], 16, 16, group=16)
@@ -78,13 +75,12 @@ def _() -> onnx.ModelProto:
     last = m.add("Add", last, m.add("Mul", m.numbers(48), mixed))
     last = mlp(m, layer_norm(m, shape(m, last, 1, 16, 16, 48), 48), 48)
     last = m.add("Add", first, turn(m, m.add("Mul", m.numbers(48), last), 0, 3, 1, 2))
-    return m.model(m.classes(last, 48))
+    return m.classes(last, 48)
 
 
-@named(UNSEEN, "unseen_fastvit")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_fastvit", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Mixers folded into depthwise layers, wide depthwise layers, attention over pixels."""
-    m = Maker((1, 3, 64, 64), opset=17)
     last = gelu(m, m.conv("x", 3, 32, 3, 2))
     last = gelu(m, m.conv(last, 32, 32, 3, 2, group=32))
     for attends in (False, True):
@@ -101,13 +97,12 @@ def _() -> onnx.ModelProto:
         inner = m.conv(m.conv(last, width, width, 7, group=width), width, 3 * width, 1)
         inner = m.conv(gelu(m, inner), 3 * width, width, 1)
         last = m.add("Add", last, m.add("Mul", inner, m.numbers(width, 1, 1)))
-    return m.model(m.classes(last, 48))
+    return m.classes(last, 48)
 
 
-@named(UNSEEN, "unseen_gelan")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_gelan", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """YOLOv9: layers that are all joined, a half pooled and a half averaged, pools in a row."""
-    m = Maker((1, 3, 64, 64), opset=17)
 
     def block(data: str, width: int) -> str:
         wide = swish(m, m.conv(data, width, width, 1))
@@ -134,13 +129,12 @@ def _() -> onnx.ModelProto:
     pools = [swish(m, m.conv(last, 48, 24, 1))]
     for _ in range(3):
         pools.append(m.add("MaxPool", pools[-1], kernel_shape=[5, 5], strides=[1, 1], pads=[2] * 4))
-    return m.model(swish(m, m.conv(m.add("Concat", *pools, axis=1), 96, 48, 1)))
+    return swish(m, m.conv(m.add("Concat", *pools, axis=1), 96, 48, 1))
 
 
-@named(UNSEEN, "unseen_yolov10_head")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_yolov10_head", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """The branch for one box an object, distances out of distributions, and the best boxes."""
-    m = Maker((1, 3, 64, 64), opset=17)
     level = swish(m, m.conv("x", 3, 32, 3, 4))
     rows, count = [], 0
     for side in (8, 4):
@@ -161,13 +155,12 @@ def _() -> onnx.ModelProto:
     boxes = m.add("Mul", m.add("Concat", near, far, axis=1), m.numbers(1, count))
     found = turn(m, m.add("Concat", boxes, m.add("Sigmoid", names), axis=1), 0, 2, 1)
     boxes, names = m.split(found, m.whole(4, 20), count=2, axis=2)
-    return m.model(boxes, m.add("ReduceMax", names, axes=[-1], keepdims=0))
+    return (boxes, m.add("ReduceMax", names, axes=[-1], keepdims=0))
 
 
-@named(UNSEEN, "unseen_rtdetr_encoder")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_rtdetr_encoder", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Attention over the smallest map, and layers of two ways on the way up and down."""
-    m = Maker((1, 3, 64, 64), opset=17)
 
     def block(data: str) -> str:
         one, two = (swish(m, m.conv(data, 64, 32, 1)) for _ in range(2))
@@ -189,13 +182,12 @@ def _() -> onnx.ModelProto:
     up = m.add("Resize", small, "", twice, mode="nearest")
     large = block(m.add("Concat", up, large, axis=1))
     down = swish(m, m.conv(large, 32, 32, 3, 2))
-    return m.model(large, block(m.add("Concat", down, small, axis=1)))
+    return (large, block(m.add("Concat", down, small, axis=1)))
 
 
-@named(UNSEEN, "unseen_nanodet_plus_head")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_nanodet_plus_head", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Depthwise stems of 5 x 5, scores and distances in one layer, levels joined as rows."""
-    m = Maker((1, 3, 64, 64), opset=17)
     level = m.add("LeakyRelu", m.conv("x", 3, 32, 3, 4), alpha=0.1)
     rows = []
     for side in (8, 4, 2):
@@ -207,13 +199,12 @@ def _() -> onnx.ModelProto:
         names, boxes = m.split(m.conv(last, 32, 52, 1), m.whole(20, 32), count=2, axis=1)
         joined = m.add("Concat", m.add("Sigmoid", names), boxes, axis=1)
         rows.append(shape(m, joined, 1, 52, side * side))
-    return m.model(turn(m, m.add("Concat", *rows, axis=2), 0, 2, 1))
+    return turn(m, m.add("Concat", *rows, axis=2), 0, 2, 1)
 
 
-@named(UNSEEN, "unseen_hrnet")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_hrnet", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Three resolutions, each of which gets all of the others."""
-    m = Maker((1, 3, 64, 64), opset=17)
     widths = (18, 36, 72)
     maps = [m.conv("x", 3, 18, 3, 2, then="Relu")]
     for at in (0, 1):
@@ -237,13 +228,12 @@ def _() -> onnx.ModelProto:
                 part = m.conv(part, widths[at], out, 3, 2, then="" if final else "Relu")
             total = m.add("Add", total, part) if total else part
         ends.append(m.add("Relu", total))
-    return m.model(m.conv(ends[0], 18, 17, 1), *ends[1:])
+    return (m.conv(ends[0], 18, 17, 1), *ends[1:])
 
 
-@named(UNSEEN, "unseen_edsr")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_edsr", (1, 3, 24, 24), opset=17)
+def _(m: Maker) -> Ends:
     """Blocks without norms, scaled by a tenth, and pixels out of channels, twice."""
-    m = Maker((1, 3, 24, 24), opset=17)
     last = first = m.conv("x", 3, 24)
     for _ in range(2):
         inner = m.conv(m.conv(last, 24, 24, then="Relu"), 24, 24)
@@ -252,13 +242,12 @@ def _() -> onnx.ModelProto:
     for _ in range(2):
         wide = m.conv(last, 24, 96)
         last = m.add("DepthToSpace", wide, blocksize=2, mode="CRD")
-    return m.model(m.conv(last, 24, 3))
+    return m.conv(last, 24, 3)
 
 
-@named(UNSEEN, "unseen_crnn")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_crnn", (1, 1, 32, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Two LSTMs of both directions with a linear layer behind each."""
-    m = Maker((1, 1, 32, 64), opset=17)
     last = "x"
     for before, out, pool in (
         (1, 16, (2, 2)),
@@ -284,13 +273,12 @@ def _() -> onnx.ModelProto:
         wide = shape(m, turn(m, made, 0, 2, 1, 3), 15, 48)
         wide = m.add("Gemm", wide, m.numbers(48, out), m.numbers(out))
         last = shape(m, wide, 15, 1, out)
-    return m.model(last)
+    return last
 
 
-@named(UNSEEN, "unseen_wavenet")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_wavenet", (1, 24, 96), opset=17)
+def _(m: Maker) -> Ends:
     """Gated convolutions along time with growing gaps; what is left out is added up."""
-    m = Maker((1, 24, 96), opset=17)
 
     def conv(data: str, before: int, out: int, kernel: int = 1, gap: int = 1) -> str:
         around = {"kernel_shape": [kernel], "dilations": [gap], "pads": [gap * (kernel - 1), 0]}
@@ -305,13 +293,12 @@ def _() -> onnx.ModelProto:
         part = conv(gated, 32, 48)
         total = m.add("Add", total, part) if total else part
     total = conv(m.add("Relu", total), 48, 48)
-    return m.model(conv(m.add("Relu", total), 48, 20))
+    return conv(m.add("Relu", total), 48, 20)
 
 
-@named(UNSEEN, "unseen_bisenetv2")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_bisenetv2", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Details and context on two ways that gate each other."""
-    m = Maker((1, 3, 64, 64), opset=17)
     detail = m.conv("x", 3, 32, 3, 2, then="Relu")
     detail = m.conv(m.conv(detail, 32, 32, then="Relu"), 32, 32, 3, 2, then="Relu")
     stem = m.conv("x", 3, 16, 3, 2, then="Relu")
@@ -343,13 +330,12 @@ def _() -> onnx.ModelProto:
     high = m.add("Sigmoid", m.conv(m.conv(low, 32, 32, group=32), 32, 32, 1))
     one, two = m.add("Mul", keep, gate), up(m.add("Mul", small, high))
     last = m.conv(m.conv(m.add("Add", one, two), 32, 32, then="Relu"), 32, 19, 1)
-    return m.model(m.add("Resize", last, "", scales, mode="linear"))
+    return m.add("Resize", last, "", scales, mode="linear")
 
 
-@named(UNSEEN, "unseen_scrfd_head")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_scrfd_head", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Scores, boxes and points of each level as rows, pixels first."""
-    m = Maker((1, 3, 64, 64), opset=17)
     level, ends = m.conv("x", 3, 32, 3, 4, then="Relu"), []
     for _ in range(2):
         level = last = m.conv(level, 32, 32, 3, 2, then="Relu")
@@ -359,13 +345,12 @@ def _() -> onnx.ModelProto:
         for each, width in ((m.conv(last, 32, 2, 3), 1), (boxes, 4), (m.conv(last, 32, 20, 3), 10)):
             rows = shape(m, turn(m, each, 0, 2, 3, 1), 1, -1, width)
             ends.append(m.add("Sigmoid", rows) if width == 1 else rows)
-    return m.model(*ends)
+    return ends
 
 
-@named(UNSEEN, "unseen_segformer")
-def _() -> onnx.ModelProto:
+@UNSEEN.add("unseen_segformer", (1, 3, 64, 64), opset=17)
+def _(m: Maker) -> Ends:
     """Keys and values of a map made smaller, a depthwise layer between two linear ones."""
-    m = Maker((1, 3, 64, 64), opset=17)
     first = m.conv("x", 3, 32, 7, 4)
     rows = layer_norm(m, as_rows(m, first, 32, 256), 32)
     inner = layer_norm(m, rows, 32)
@@ -385,4 +370,4 @@ def _() -> onnx.ModelProto:
     last = shape(m, turn(m, layer_norm(m, rows, 32), 0, 2, 1), 1, 32, 16, 16)
     last = shape(m, turn(m, linear(m, as_rows(m, last, 32, 256), 32, 24), 0, 2, 1), 1, 24, 16, 16)
     scales = m.constant(np.array([1, 1, 2, 2], np.float32))
-    return m.model(m.conv(m.add("Resize", last, "", scales, mode="linear"), 24, 19, 1))
+    return m.conv(m.add("Resize", last, "", scales, mode="linear"), 24, 19, 1)
