@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from engine.base.errors import UsageError
 from engine.cost.chips import chips_named
@@ -18,52 +18,28 @@ from engine.cost.estimate import (
     repeated,
 )
 from engine.facts import chips
-from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir import Graph
 from engine.graph.layers import Layer, LayerMap
 from tests.graph.models import model, nodes_of
 
 
 def graph_of(*, quantized: bool = False) -> Graph:
     """Two convolutions with a Relu; with ``quantized`` a Q/DQ pair on each feature and weight."""
-    nodes, weights = [], []
-    source = "x"
-
-    def pair(name: str) -> str:
-        if not quantized:
-            return name
-        nodes.append(helper.make_node("QuantizeLinear", [name, "s", "z"], [f"{name}_q"]))
-        nodes.append(helper.make_node("DequantizeLinear", [f"{name}_q", "s", "z"], [f"{name}_dq"]))
-        return f"{name}_dq"
-
-    for at in range(2):
-        channels = 3 if at == 0 else 16
-        shape = (16, channels, 3, 3)
+    nodes, weights = "", {"s": np.array(0.1, np.float32), "z": np.array(0, np.int8)}
+    pair = "{0}_q = QuantizeLinear ({0}, s, z); {0}_dq = DequantizeLinear ({0}_q, s, z); "
+    for at, source in enumerate(("x", "r0")):
+        weight = np.zeros((16, 16 if at else 3, 3, 3), np.float32)
         if quantized:
-            weights.append(numpy_helper.from_array(np.zeros(shape, np.int8), f"w{at}_q"))
-            nodes.append(helper.make_node("DequantizeLinear", [f"w{at}_q", "s", "z"], [f"w{at}"]))
+            nodes += pair.format(source) + f"w{at} = DequantizeLinear (w{at}_q, s, z); "
+            weights[f"w{at}_q"] = weight.astype(np.int8)
         else:
-            weights.append(numpy_helper.from_array(np.zeros(shape, np.float32), f"w{at}"))
-        node = helper.make_node(
-            "Conv", [pair(source), f"w{at}"], [f"c{at}"], name=f"conv{at}", pads=[1, 1, 1, 1]
-        )
-        nodes += [node, helper.make_node("Relu", [f"c{at}"], [f"r{at}"], name=f"relu{at}")]
-        source = f"r{at}"
-    if quantized:
-        weights += [
-            numpy_helper.from_array(np.float32(0.1), "s"),
-            numpy_helper.from_array(np.int8(0), "z"),
-        ]
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [value("x", TensorProto.FLOAT, [1, 3, 32, 32])],
-        [value(pair(source), TensorProto.FLOAT, [1, 16, 32, 32])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.checker.check_model(model)
-    return infer_shapes(Graph.from_bytes(model.SerializeToString()))
+            weights[f"w{at}"] = weight
+        data = f"{source}_dq" if quantized else source
+        nodes += f"[conv{at}] c{at} = Conv <pads=[1, 1, 1, 1]> ({data}, w{at}); "
+        nodes += f"[relu{at}] r{at} = Relu (c{at}); "
+    nodes += pair.format("r1") if quantized else ""
+    outputs = ["r1_dq" if quantized else "r1"]
+    return model(nodes.removesuffix("; "), {"x": (1, 3, 32, 32)}, outputs, weights)
 
 
 def test_every_chip_has_an_estimate_or_says_why() -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
 
 import engine
 from engine.base.errors import UsageError
 from engine.cost.sizes import smaller_size
 from engine.wire.cost import ChipEstimate, MemoryCost, TensorSpan
+from tests.cost.asked.maker import Maker
 
 SHAPES = {"image": (1, 3, 640, 480), "nhwc": (1, 8, 8, 3)}
 
@@ -70,21 +69,10 @@ def test_a_smaller_image_leaves_a_share_of_the_time(
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A network of an image whose channels fill the NPU badly."""
-    weights = [
-        numpy_helper.from_array(np.ones((20, c, 3, 3), np.float32), f"w{c}") for c in (3, 20)
-    ]
-    pads = {"pads": [1, 1, 1, 1]}
-    nodes = [
-        helper.make_node("Conv", ["x", "w3"], ["a"], **pads),
-        helper.make_node("Conv", ["a", "w20"], ["b"], **pads),
-        helper.make_node("Conv", ["b", "w20"], ["y"], **pads),
-    ]
-    x = helper.make_tensor_value_info("x", 1, [1, 3, 320, 320])
-    y = helper.make_tensor_value_info("y", 1, [1, 20, 320, 320])
-    onnx.save(
-        helper.make_model(helper.make_graph(nodes, "g", [x], [y], weights)), tmp_path / "m.onnx"
-    )
-    return tmp_path / "m.onnx"
+    net = Maker((1, 3, 320, 320))
+    last = net.conv(net.conv("x", 3, 20), 20, 20)
+    onnx.save(net.model(net.conv(last, 20, 20)), path := tmp_path / "m.onnx")
+    return path
 
 
 def test_chips_that_may_miss_a_rate_have_what_brings_them_there(model: Path) -> None:

@@ -90,16 +90,49 @@ def test_usual_layers_are_on_the_npu(chip: str) -> None:
         assert broken_limits(layer, lowered, chip) == ()
 
 
-def test_what_the_compiler_does_goes_before_what_is_published() -> None:
-    layer, lowered = one("MaxPool", window=Window(kernel=(9, 9)))
-    assert check_layer(layer, lowered, "rk3588").target == "NPU"
-    layer, lowered = one("AveragePool", window=Window(kernel=(3, 3)), target="CPU")
-    placed = check_layer(layer, lowered, "rk3588")
-    assert placed.target == "CPU"
-    assert "2x2" in placed.reason
-    assert "depthwise" in placed.remedy
-    layer, lowered = one("Conv", target="CPU", reason="op_target says so.")
-    assert check_layer(layer, lowered, "rk3588").reason == "op_target says so."
+# what, on which chip, whether the compiler has judged it -> target, words of reason and remedy
+PLACED = [
+    (one("MaxPool", window=Window(kernel=(9, 9))), "rk3588", True, "NPU", (), ""),
+    (
+        one("AveragePool", window=Window(kernel=(3, 3)), target="CPU"),
+        *("rk3588", True, "CPU", ("2x2",), "depthwise"),
+    ),
+    (
+        one("Conv", target="CPU", reason="op_target says so."),
+        *("rk3588", True, "CPU", ("op_target says so.",), ""),
+    ),
+    (
+        one("exSoftmax13", target="CPU"),
+        *("rk3566", True, "CPU", ("The NPU has no exSoftmax13", "3.1"), ""),
+    ),
+    (one("GRU"), "rv1103b", False, "none", ("no CPU version",), ""),
+    (one("TopK", target="CPU"), "rk3588", True, "CPU", ("contradict",), ""),
+    (one("Conv"), "rk9999", True, "none", ("rk9999",), ""),
+    *(
+        (one(op), chip, False, "none", (op,), remedy)
+        for op, remedy in (
+            ("MyOwnOperator", "custom operator"),
+            ("NonMaxSuppression", "End the model before it"),
+        )
+        for chip in GENERATION2
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "chip", "judged", "target", "reason", "remedy"), PLACED)
+def test_what_the_compiler_does_goes_before_what_is_published(
+    case: tuple[LoweredLayer, Lowered],
+    chip: str,
+    judged: bool,
+    target: Target,
+    reason: tuple[str, ...],
+    remedy: str,
+) -> None:
+    placed = check_layer(*case, chip, judged=judged)
+    assert placed.target == target
+    assert bool(placed.reason) == bool(reason)
+    assert all(words in placed.reason for words in reason)
+    assert remedy in placed.remedy
 
 
 def test_layers_of_a_graph_are_given_their_reasons() -> None:
@@ -181,45 +214,6 @@ def test_a_limit_of_sizes(case: tuple[LoweredLayer, Lowered], chip: str, words: 
 def test_a_dtype_that_the_operator_has_not() -> None:
     broken = broken_limits(*one("Div", dtype="int8"), "rk3588")
     assert any(each.parameter == "dtype" for each in broken)
-
-
-def test_an_operator_that_a_chip_has_not() -> None:
-    layer, lowered = one("exSoftmax13", target="CPU")
-    placed = check_layer(layer, lowered, "rk3566")
-    assert placed.target == "CPU"
-    assert "The NPU has no exSoftmax13" in placed.reason
-    assert "3.1" in placed.reason
-    layer, lowered = one("GRU")
-    placed = check_layer(layer, lowered, "rv1103b", judged=False)
-    assert placed.target == "none"
-    assert "no CPU version" in placed.reason
-
-
-@pytest.mark.parametrize("chip", GENERATION2)
-def test_unknown_and_unsupported_operators_are_refused(chip: str) -> None:
-    layer, lowered = one("MyOwnOperator")
-    placed = check_layer(layer, lowered, chip, judged=False)
-    assert placed.target == "none"
-    assert "MyOwnOperator" in placed.reason
-    assert "custom operator" in placed.remedy
-    layer, lowered = one("NonMaxSuppression")
-    placed = check_layer(layer, lowered, chip, judged=False)
-    assert placed.target == "none"
-    assert "End the model before it" in placed.remedy
-
-
-def test_contradicted_operators_are_warned_of() -> None:
-    layer, lowered = one("TopK", target="CPU")
-    placed = check_layer(layer, lowered, "rk3588")
-    assert placed.target == "CPU"
-    assert "contradict" in placed.reason
-
-
-def test_an_unknown_chip_has_an_answer() -> None:
-    layer, lowered = one("Conv")
-    placed = check_layer(layer, lowered, "rk9999")
-    assert placed.target == "none"
-    assert "rk9999" in placed.reason
 
 
 def test_printed_types_are_taken_apart() -> None:

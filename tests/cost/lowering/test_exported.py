@@ -63,18 +63,6 @@ def test_spread_rows_that_do_not_fit_run_in_float16_parts() -> None:
     assert cycles(found, "rk3588", "Conv:c_branch2_ConvAdd") == (40667, 79488)
 
 
-def test_a_convolution_of_rows_is_one_of_a_map_of_height_one() -> None:
-    net = Net(1, 40, 100)
-    weight = net.constant("w", np.zeros((64, 40, 5), np.float32))
-    bias = net.constant("b", np.zeros(64, np.float32))
-    net.add("Conv", "c", "start", weight, bias, kernel_shape=[5], pads=[2, 2])
-    net.add("Relu", "r", "c")
-    found = net.lower("rk3588", "r")
-    assert shapes(found, "Conv:c") == [(1, 40, 1, 100), (1, 64, 1, 100)]
-    assert next(each for each in found.layers if each.name == "c").op == "ConvRelu"
-    assert cycles(found, "rk3588", "Conv:c")[1] == 2240
-
-
 def test_the_mean_of_each_row_is_a_matrix_of_positions() -> None:
     net = Net(1, 128, 25)
     net.add("ReduceMean", "mean", "start", net.constant("axes", np.array([-1])), keepdims=0)

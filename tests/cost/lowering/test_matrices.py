@@ -27,83 +27,6 @@ def shapes(lowered: Lowered, name: str) -> list[tuple[int, ...]]:
     return [lowered.shape(each) for each in (*layer.inputs, *layer.outputs)]
 
 
-@pytest.mark.parametrize("dtype", ["int8", "float16"])
-def test_a_gemm_is_a_convolution_of_one_pixel(dtype: str) -> None:
-    net = Net(1, 512)
-    net.add("Gemm", "fc", "x", weight(net, "w", 512, 10), weight(net, "b", 10))
-    found = net.lower("rk3588", "fc", dtype=dtype)
-    assert "Conv:fc#2" in names(found)
-    assert shapes(found, "Conv:fc#2") == [(1, 512, 1, 1), (1, 10, 1, 1)]
-    assert shapes(found, "Reshape:fc_mm_tp_rs") == [(1, 10, 1, 1), (1, 10)]
-
-
-def test_rows_of_a_matrix_are_pixels_and_the_layout_stays_between_two() -> None:
-    net = Net(1, 50, 64)
-    first = linear(net, "a", "x", 64, 128)
-    active = net.add("Relu", "relu", first)
-    linear(net, "b", active, 128, 64)
-    found = net.lower("rk3588", "b/Add", dtype="float16")
-    moves = [each for each in names(found) if each.startswith(("Reshape", "Transpose"))]
-    assert len(moves) == 4, "there and back, once each"
-    assert shapes(found, "Conv:a/MatMul#2") == [(1, 64, 1, 50), (1, 128, 1, 50)]
-    assert next(each for each in found.layers if each.name == "a/MatMul#2").op == "ConvRelu"
-
-
-def test_a_residual_sum_is_fused_in_the_layout_of_the_convolutions() -> None:
-    net = Net(2, 50, 64)
-    wide = net.add("Sigmoid", "sigmoid", linear(net, "a", "x", 64, 128))
-    narrow = linear(net, "b", wide, 128, 64)
-    first = net.add("Add", "add", "x", narrow)
-    gain, shift = weight(net, "gain", 64), weight(net, "shift", 64)
-    last = linear(net, "c", net.add("LayerNormalization", "n", first, gain, shift), 64, 64)
-    net.add("Add", "sum", last, first)
-    found = names(net.lower("rk3588", "sum", dtype="float16"))
-    assert "Conv:b/MatMul#2_ConvAdd" in found
-    assert "Conv:c/MatMul#2_ConvAdd" in found
-
-
-def test_two_features_are_multiplied_per_batch() -> None:
-    net = Net(1, 4, 64, 32)
-    turned = net.add("Transpose", "turn", "x", perm=[0, 1, 3, 2])
-    net.add("MatMul", "product", "x", turned)
-    found = net.lower("rk3588", "product", dtype="float16")
-    assert shapes(found, "exMatMul:product#1")[2] == (4, 64, 1, 64)
-
-
-def attention(net: Net, rows: int, wide: int, heads: int) -> str:
-    size = net.constant("size", np.array([1, rows, heads, wide // heads]))
-    whole = net.constant("whole", np.array([1, rows, wide]))
-    parts = []
-    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
-        part = net.add("Reshape", f"{name}_split", linear(net, name, "x", wide, wide), size)
-        parts.append(net.add("Transpose", f"{name}_turn", part, perm=perm))
-    score = net.add("MatMul", "score", parts[0], parts[1])
-    scaled = net.add("Mul", "scale", score, net.constant("s", np.array(0.125, np.float32)))
-    soft = net.add("Softmax", "softmax", scaled, axis=-1)
-    mixed = net.add(
-        "Transpose", "merge", net.add("MatMul", "mix", soft, parts[2]), perm=[0, 2, 1, 3]
-    )
-    return linear(net, "o", net.add("Reshape", "join", mixed, whole), wide, wide)
-
-
-def test_attention_is_one_layer_where_the_family_has_it() -> None:
-    net = Net(1, 64, 192)
-    found = net.lower("rk3588", attention(net, 64, 192, 3), dtype="float16")
-    assert shapes(found, "exSDPAttention:mix_2sdpa") == [(3, 64, 1, 64)] * 4
-    assert not [each for each in names(found) if each.startswith("exMatMul")]
-
-
-def test_attention_is_two_matrices_on_the_others() -> None:
-    net = Net(1, 64, 192)
-    found = net.lower("rk3566", attention(net, 64, 192, 3), dtype="float16")
-    assert [each for each in names(found) if each.startswith("exMatMul")] == [
-        "exMatMul:score#1",
-        "exMatMul:mix#1",
-    ]
-    layer = next(each for each in found.layers if each.name == "score#1")
-    assert "scale" in layer.sources
-
-
 def packed(net: Net, batch: int, rows: int, mask: np.ndarray | None) -> str:
     """Two heads of 32, queries, keys and values beside each other in each head."""
     size = net.constant("size", np.array([batch, rows, 2, 96]))
@@ -218,17 +141,6 @@ def test_rows_that_come_first_are_turned_at_both_ends(chip: str, target: str, tu
     assert [each.target for each in moves] == [target] * 2
 
 
-def test_the_last_axis_of_a_layer_norm_becomes_channels() -> None:
-    net = Net(1, 64, 256)
-    net.add(
-        "LayerNormalization", "norm", "x", weight(net, "g", 256), weight(net, "b", 256), axis=-1
-    )
-    linear(net, "fc", "norm", 256, 256)
-    found = net.lower("rk3588", "fc/Add", dtype="float16")
-    assert shapes(found, "exNorm:norm#1") == [(1, 256, 1, 64)] * 2
-    assert shapes(found, "Conv:fc/MatMul#2") == [(1, 256, 1, 64)] * 2
-
-
 def test_a_softmax_works_along_channels_or_width() -> None:
     net = Net(1, 8, 6, 10)
     net.add("Softmax", "height", "x", axis=2)
@@ -314,22 +226,6 @@ def test_an_einsum_of_another_form_stays_as_it_is() -> None:
     assert "Einsum:sums" in names(net.lower("rk3588", "sums", dtype="float16"))
 
 
-def test_a_recurrent_layer_takes_in_what_orders_its_result() -> None:
-    net = Net(20, 1, 64)
-    parts = [
-        weight(net, "w", 2, 4 * 48, 64),
-        weight(net, "r", 2, 4 * 48, 48),
-        weight(net, "b", 2, 8 * 48),
-    ]
-    steps = net.add(
-        "LSTM", "rnn", "x", *parts, outputs=["y"], hidden_size=48, direction="bidirectional"
-    )
-    turned = net.add("Transpose", "turn", steps, perm=[0, 2, 1, 3])
-    net.add("Reshape", "flat", turned, net.constant("size", np.array([20, 1, 96])))
-    found = net.lower("rk3588", "flat", dtype="float16")
-    assert shapes(found, "exLSTM:rnn") == [(20, 1, 64), (20, 1, 96)]
-
-
 def test_a_thousand_reshapes_and_transposes_in_a_row_end() -> None:
     net = Net(2, 6, 10)
     data = "x"
@@ -337,26 +233,6 @@ def test_a_thousand_reshapes_and_transposes_in_a_row_end() -> None:
         data = net.add("Transpose", f"t{at}", data, perm=[1, 0, 2])
         data = net.add("Reshape", f"r{at}", data, net.constant(f"s{at}", np.array([2, 6, 10])))
     assert net.lower("rk3588", data, dtype="float16").layers
-
-
-def test_a_convolution_over_one_dimension_is_one_over_a_row() -> None:
-    net = Net(1, 40, 100)
-    net.add(
-        "Conv",
-        "conv",
-        "x",
-        weight(net, "w", 64, 40, 3),
-        weight(net, "b", 64),
-        kernel_shape=[3],
-        pads=[1, 1],
-        strides=[2],
-    )
-    found = net.lower("rk3588", "conv", dtype="float16")
-    assert shapes(found, "Conv:conv") == [(1, 40, 1, 100), (1, 64, 1, 50)]
-    layer = next(each for each in found.layers if each.full_name == "Conv:conv")
-    assert layer.window is not None
-    assert layer.window.kernel == (1, 3)
-    assert layer.window.pads == (0, 1, 0, 1)
 
 
 def test_one_token_that_attends_to_others_keeps_its_channels() -> None:
