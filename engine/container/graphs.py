@@ -8,12 +8,14 @@ In the structure a tensor of 64 bytes or more says ``EXTERNAL`` with location ``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+from google.protobuf.message import Message
 
 from engine.base.errors import GraphError, QuantizationError
 from engine.base.plain import JsonObject
@@ -23,7 +25,6 @@ from engine.graph.ir.graph import parse_proto
 
 _LOCATION = "weights"
 _SMALL = 64
-_DEPTH = 16
 
 StoredGraph = tuple[bytes, bytearray, dict[str, tuple[int, int]]]
 
@@ -97,42 +98,24 @@ def join_graph(structure: memoryview, weights: memoryview, name: str, section: s
 
 def _size_of(tensor: onnx.TensorProto) -> int | None:
     """Bytes that a tensor's shape and type need; None where they make no sense."""
-    count = 1
-    for dim in tensor.dims:
-        if dim < 0:
-            return None
-        count *= dim
     try:
         bits = int(ir.DataType(tensor.data_type).bitwidth)
     except (ValueError, TypeError, KeyError):
         return None
-    return -(-count * bits // 8)
+    if any(dim < 0 for dim in tensor.dims):
+        return None
+    return -(-math.prod(tensor.dims) * bits // 8)
 
 
-def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from _tensors_of_graph(proto.graph, 0)
-    for function in proto.functions:
-        for node in function.node:
-            yield from _tensors_of_node(node, 0)
-
-
-def _tensors_of_graph(graph: onnx.GraphProto, depth: int) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for node in graph.node:
-        yield from _tensors_of_node(node, depth)
-
-
-def _tensors_of_node(node: onnx.NodeProto, depth: int) -> Iterator[onnx.TensorProto]:
-    for attribute in node.attribute:
-        yield attribute.t
-        yield from attribute.tensors
-        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-            yield from (sparse.values, sparse.indices)
-        if depth < _DEPTH:  # protobuf's own limit on nesting holds beyond it
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _tensors_of_graph(inner, depth + 1)
+def _all_tensors(message: Message) -> Iterator[onnx.TensorProto]:
+    """The tensors in a message of protobuf, which bounds itself how deep one is nested."""
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in [value] if isinstance(value, Message) else value:
+                yield from _all_tensors(part)
 
 
 # The quant table as two sections: JSON for what is short, raw numbers for what is per channel.

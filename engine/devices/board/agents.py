@@ -18,10 +18,9 @@ from engine.base.files import output_errors
 from engine.base.peers.far import Message, ProtocolError, decode
 from engine.base.peers.near import LOOK_SECONDS, Peer, PeerEndedError
 from engine.base.plain import JsonObject
-from engine.base.text import sanitize
 from engine.devices.board.answers import hang_error, mapping, misfit_error
 from engine.devices.transport import LINE_LIMIT, Completed, Conversation, Moved, Transport
-from engine.devices.transports.shared import ending
+from engine.devices.transports.shared import ending, last_line
 
 Step = tuple[str, JsonObject]
 """A method of the agent and its parameters."""
@@ -89,7 +88,7 @@ class OneShotAgent:
                 with contextlib.suppress(DeviceError):
                     self._transport.remove([self._request, self._reply])
         if there is None:
-            last = _last_line(ended.out + ended.err)
+            last = last_line(ended.out + ended.err)
             how, why = ending(ended.code)
             raise DeviceError(
                 f"The program on {self._transport.name} {how}, without an answer.",
@@ -109,11 +108,6 @@ class OneShotAgent:
             return self._transport.run(words, seconds=seconds + _START_SECONDS, check=self._check)
         except DeviceTimeoutError as error:
             raise hang_error(self._transport.name, method, seconds) from error
-
-
-def _last_line(output: bytes) -> str:
-    lines = output.decode("utf-8", "replace").strip().splitlines()
-    return sanitize(lines[-1], 300) if lines else ""
 
 
 def _last_answer(content: bytes, count: int) -> Message:

@@ -24,6 +24,7 @@ _U32 = (1 << 32) - 1
 _I32 = 1 << 31
 
 _LAYOUTS = frozenset({"NCHW", "NHWC", "NC1HWC2", "UNDEFINED"})
+_ORDERS = {("NCHW", "NHWC"): (0, 2, 3, 1), ("NHWC", "NCHW"): (0, 3, 1, 2)}
 _QUANTIZATIONS = frozenset({"NONE", "DFP", "AFFINE"})
 
 # rknn_tensor_type of the vendor's rknn_api.h
@@ -224,15 +225,10 @@ def _passed_through(
 
 def shape_in(attributes: TensorAttributes, layout: str) -> tuple[int, ...]:
     """The shape of a tensor in another layout than its own."""
-    if len(attributes.shape) != 4 or layout == attributes.layout:
+    order = _ORDERS.get((attributes.layout, layout))
+    if order is None or len(attributes.shape) != 4:
         return attributes.shape
-    if (attributes.layout, layout) == ("NCHW", "NHWC"):
-        n, c, h, w = attributes.shape
-        return n, h, w, c
-    if (attributes.layout, layout) == ("NHWC", "NCHW"):
-        n, h, w, c = attributes.shape
-        return n, c, h, w
-    return attributes.shape
+    return tuple(attributes.shape[axis] for axis in order)
 
 
 def output_size(attributes: TensorAttributes, *, want_float: bool) -> int:

@@ -144,6 +144,12 @@ def ending(code: int) -> tuple[str, str]:
     return f"ended with exit code {code}", "It crashed."
 
 
+def last_line(output: bytes | bytearray) -> str:
+    """The last line of an output, fit to be shown; empty where there is none."""
+    lines = output.decode("utf-8", "replace").strip().splitlines()
+    return sanitize(lines[-1], 300) if lines else ""
+
+
 _STORAGE = (
     ("no space", "Its disk is full.", "Make room there, or use another folder of the board."),
     ("quota", "Its quota is used up.", "Make room there, or use another folder."),

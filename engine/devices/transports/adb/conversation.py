@@ -16,7 +16,6 @@ from io import RawIOBase
 from engine.base.errors import DeviceError, DeviceLostError
 from engine.base.peers.child import GOODBYE_SECONDS
 from engine.base.peers.near import Call, Peer, ladder
-from engine.base.text import sanitize
 from engine.devices.transport import LINE_LIMIT
 from engine.devices.transports.adb.link import Deadline, Link
 from engine.devices.transports.adb.shell import (
@@ -28,11 +27,10 @@ from engine.devices.transports.adb.shell import (
     Packets,
     packet,
 )
-from engine.devices.transports.shared import STOP_SECONDS, ending
+from engine.devices.transports.shared import STOP_SECONDS, ending, last_line
 
 _PIECE = 1 << 15
 _TAIL = 1 << 16
-_SHOWN = 300
 
 
 class _Said(RawIOBase):
@@ -146,7 +144,7 @@ class AdbConversation:
     """
 
     def __init__(self, board: str, link: Link, gone: Callable[[], DeviceError]) -> None:
-        self._board = board
+        self._board, self._link = board, link
         self._gone = gone
         self._stopped = False
         self._said = _Said(link.socket)
@@ -156,7 +154,7 @@ class AdbConversation:
 
     def lost(self) -> DeviceError:
         """Why no answer will come: how the program ended, and what it said last."""
-        said = self._last_words()
+        said = last_line(self._said.tail)
         tail = f" It said last: {said}" if said else ""
         code = self._said.code
         if self.peer.fault:
@@ -204,15 +202,5 @@ class AdbConversation:
             deadline = Deadline(GOODBYE_SECONDS)
             with contextlib.suppress(OSError):
                 while self._said.read(_PIECE) != b"":
-                    self._wait(deadline)
+                    self._link.wait(select.POLLIN, deadline)
         self.peer.close()
-
-    def _wait(self, deadline: Deadline) -> None:
-        ready = select.poll()
-        ready.register(self._said, select.POLLIN)
-        if not ready.poll(int(deadline.left * 1000) + 1):
-            raise TimeoutError
-
-    def _last_words(self) -> str:
-        lines = self._said.tail.decode("utf-8", "replace").split("\n")
-        return next((sanitize(line, _SHOWN) for line in reversed(lines) if line.strip()), "")
