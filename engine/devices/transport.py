@@ -30,6 +30,9 @@ runs."""
 
 TransportKind = Literal["adb", "ssh", "local", "ntb"]
 
+Check = Callable[[], object] | None
+"""Called ten times a second by who waits; what it raises ends the waiting. None: nothing is."""
+
 Moved = Callable[[int, int], object]
 """Called with the bytes that are there by now and all of them; what it raises ends the transfer."""
 
@@ -95,7 +98,7 @@ class Transport(Protocol):
         *,
         seconds: float = 10.0,
         limit: int = 1 << 20,
-        check: Callable[[], object] | None = None,
+        check: Check = None,
     ) -> Completed:
         """Run a program of the board and wait for its end.
 

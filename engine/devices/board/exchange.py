@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from engine.base.errors import UsageError
 from engine.base.files import output_errors
 from engine.base.plain import JsonObject
 from engine.devices.board.answers import amount, listed, mapping, misfit_error
@@ -40,11 +39,6 @@ def send_inputs(
         UsageError: they do not fit the model.
         DeviceStorageError: there is no room for them.
     """
-    if len(inputs) != len(model.inputs):
-        raise UsageError(
-            f"The model takes {len(model.inputs)} inputs, and {len(inputs)} were given.",
-            remedy="Give one array for each input, in the model's order.",
-        )
     pairs = zip(inputs, model.inputs, strict=True)
     prepared = [prepared_input(array, attributes) for array, attributes in pairs]
     size = sum(tensor.array.nbytes for tensor in prepared)

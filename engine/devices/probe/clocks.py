@@ -7,11 +7,11 @@ Clocks at their highest need a power supply that holds: only on the user's deman
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+
+from engine.facts import rows
 
 CPUS = 8
 """Processor cores of the largest chip."""
@@ -65,11 +65,10 @@ class ClockPlan:
 
 @cache
 def _table() -> Mapping[str, ChipClocks]:
-    text = resources.files("engine.devices.probe").joinpath("data", "clocks.csv").read_text("utf-8")
-    rows = {}
-    for row in csv.DictReader(text.splitlines()):
+    clocks = {}
+    for row in rows("engine.devices.probe", "data/clocks.csv"):
         pairs = (pair.partition("=") for pair in row["cpu_khz"].split())
-        rows[row["chip"]] = ChipClocks(
+        clocks[row["chip"]] = ChipClocks(
             chip=row["chip"],
             npu_node=row["npu_node"],
             cpu_khz=tuple((policy, int(khz)) for policy, _, khz in pairs),
@@ -78,15 +77,15 @@ def _table() -> Mapping[str, ChipClocks]:
             ddr_adjustable=row["ddr_adjustable"] == "yes",
             source=row["source"],
         )
-    return rows
+    return clocks
 
 
 def chip_clocks(chip: str | None = None) -> tuple[ChipClocks, ...]:
     """The row of a chip, none where it has none; all rows without a name."""
-    rows = _table()
+    table = _table()
     if chip is None:
-        return tuple(rows.values())
-    return (rows[chip],) if chip in rows else ()
+        return tuple(table.values())
+    return (table[chip],) if chip in table else ()
 
 
 def clock_paths(chip: str) -> tuple[str, ...]:
@@ -117,13 +116,13 @@ def clock_plan(chip: str | None, values: Mapping[str, str | None]) -> ClockPlan:
         chip: its name in :mod:`engine.facts`.
         values: what was read of :func:`clock_paths`; None or missing where there is no such file.
     """
-    rows = chip_clocks(chip) if chip else ()
-    if not rows:
+    known = chip_clocks(chip) if chip else ()
+    if not known:
         why = f"no frequencies of {chip or 'this chip'} are known"
         if chip == "rk3399pro":
             why = "the NPU is a chip of its own with fixed clocks"
         return ClockPlan((), tuple((what, why) for what in ("CPU", "NPU", "DDR")))
-    row = rows[0]
+    row = known[0]
     plan = _Planner(values)
     for number in range(CPUS):
         path = f"{_CPU}/cpu{number}/cpuidle/state1/disable"

@@ -6,16 +6,15 @@ at least as new as the toolkit that built the model, and ``_RULES`` holds what n
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 from engine.base.findings import Finding, Severity
 from engine.base.text import sanitize
 from engine.devices.probe.versions import MINI_CHIPS, Component, Version, Versions
 from engine.facts import chip as chip_facts
+from engine.facts import rows
 
 SAME_NPU = (
     ("rk1808", "rk3399pro"),
@@ -66,19 +65,13 @@ class Toolkit1:
     source: str
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    """The rows of a data file."""
-    data = resources.files("engine.devices.probe").joinpath("data", name)
-    return list(csv.DictReader(data.read_text("utf-8").splitlines()))
-
-
 @cache
 def toolkit1_table() -> tuple[Toolkit1, ...]:
     """All rows of the data file, oldest toolkit first."""
     parts = ("toolkit", "server", "driver", "runtime")
     return tuple(
         Toolkit1(**{part: _version(row[part]) for part in parts}, source=row["source"])
-        for row in _rows("toolkit1.csv")
+        for row in rows("engine.devices.probe", "data/toolkit1.csv")
     )
 
 
@@ -90,7 +83,7 @@ def container_table() -> Mapping[tuple[str, int], tuple[tuple[Version, bool], ..
     first.
     """
     table: dict[tuple[str, int], list[tuple[Version, bool]]] = {}
-    for row in _rows("containers.csv"):
+    for row in rows("engine.devices.probe", "data/containers.csv"):
         key = (row["library"], int(row["container"]))
         table.setdefault(key, []).append((_version(row["version"]), row["loads"] == "yes"))
     return {key: tuple(sorted(rows)) for key, rows in table.items()}

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from engine.base.errors import RuntimeLibraryError, UsageError
 from engine.base.events import Progress, Reporter
-from engine.base.text import sanitize
 from engine.devices.board.results import OpenModel, RunProgress
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.connected import BoardStages, Connected, connected
@@ -91,13 +90,8 @@ def _core_mask(cores: str, chip: str) -> int | None:
     """``core_mask`` of a choice of cores; None where the runtime chooses.
 
     Raises:
-        UsageError: there is no such choice, or the chip does not have these cores.
+        UsageError: the chip does not have these cores.
     """
-    if cores not in CORE_MASKS:
-        raise UsageError(
-            f"There is no choice of cores {sanitize(cores, 40)!r}.",
-            remedy=f"Choose of {', '.join(CORE_MASKS)}.",
-        )
     mask, facts = CORE_MASKS[cores], chip_facts(chip)
     problem = core_problem(mask, facts) if facts else ""
     if problem:

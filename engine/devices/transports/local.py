@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import FileIO
@@ -17,16 +16,16 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from engine.base.errors import DeviceError, DeviceTimeoutError, WorkerError
-from engine.base.files import atomic_write, open_regular
+from engine.base.files import open_regular
 from engine.base.peers.child import Child
 from engine.base.peers.near import LOOK_SECONDS, Call, Peer
-from engine.devices.transport import LINE_LIMIT, Completed, Moved, TransportKind
+from engine.devices.transport import LINE_LIMIT, Check, Completed, Moved, TransportKind
 from engine.devices.transports.shared import (
     STOP_SECONDS,
+    BaseTransport,
     Source,
     check_words,
     storage_error,
-    too_large,
     write_pieces,
 )
 
@@ -35,7 +34,7 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _END_SECONDS = 2.0
 
 
-class LocalTransport:
+class LocalTransport(BaseTransport):
     """This machine as a board: programs without a shell, files by copying.
 
     Args:
@@ -58,24 +57,10 @@ class LocalTransport:
         self._environment = dict(os.environ if environment is None else environment)
         self._conversations: list[LocalConversation] = []
 
-    def run(
-        self,
-        words: Sequence[str],
-        *,
-        seconds: float = 10.0,
-        limit: int = 1 << 20,
-        check: Callable[[], object] | None = None,
-    ) -> Completed:
-        """Run a program and wait for its end; its messages are in English.
-
-        Raises:
-            UsageError: a word has other characters than letters, digits and some signs.
-            DeviceTimeoutError: it did not end, and was killed with its children.
-        """
-        command = self._command(words)
+    def _run(self, words: Sequence[str], seconds: float, limit: int, check: Check) -> Completed:
         try:
             process = subprocess.Popen(
-                command,
+                self._command(words),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -113,42 +98,29 @@ class LocalTransport:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def push(
-        self, source: Path, target: str, *, executable: bool = False, moved: Moved | None = None
+    def _write(
+        self, stream: Source, part: str, target: str, mode: int, moved: Moved | None
     ) -> None:
-        """Copy a file: whole under its name, or not there at all."""
-        check_words([target])
-        path = self._path(target)
-        part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-        with Source(source) as stream:
-            try:
-                with _storage(target), part.open("xb") as copy:
-                    pieces = iter(partial(stream.read, _CHUNK), b"")
-                    write_pieces(pieces, copy, target, size=stream.size, moved=moved)
-                    copy.flush()
-                    os.fsync(copy.fileno())
-                with _storage(target):
-                    part.chmod(0o755 if executable else 0o644)
-                    part.replace(path)
-            finally:
-                with contextlib.suppress(OSError):
-                    part.unlink()
+        path = self._path(part)
+        try:
+            with _storage(target), path.open("xb") as copy:
+                pieces = iter(partial(stream.read, _CHUNK), b"")
+                write_pieces(pieces, copy, target, size=stream.size, moved=moved)
+                copy.flush()
+                os.fsync(copy.fileno())
+            with _storage(target):
+                path.chmod(mode)
+                path.replace(self._path(target))
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
-    def pull(self, source: str, target: Path, *, limit: int, moved: Moved | None = None) -> None:
-        """Copy a file of at most ``limit`` bytes: whole, or not there at all."""
-        check_words([source])
+    @contextmanager
+    def _reading(self, source: str) -> Iterator[tuple[int, Iterator[bytes]]]:
         with _storage(source):
             stream = open_regular(self._path(source))
         with stream:
-            size = os.fstat(stream.fileno()).st_size
-            if size > limit:
-                raise too_large(source, size, limit)
-
-            def fill(copy: BinaryIO) -> None:
-                pieces = _pieces(stream, source)
-                write_pieces(pieces, copy, source, limit=limit, size=size, moved=moved)
-
-            atomic_write(target, fill, overwrite=True)
+            yield os.fstat(stream.fileno()).st_size, _pieces(stream, source)
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files of ours that may be there."""
@@ -170,9 +142,8 @@ class LocalTransport:
 
     def close(self) -> None:
         """End the conversations."""
-        for conversation in self._conversations:
-            conversation.end()
-        self._conversations = []
+        while self._conversations:
+            self._conversations.pop().end()
 
     def _command(self, words: Sequence[str]) -> list[str]:
         check_words(words)
@@ -239,9 +210,7 @@ def _pieces(stream: BinaryIO, source: str) -> Iterator[bytes]:
         yield data
 
 
-def _heads(
-    streams: Sequence[FileIO], deadline: float, limit: int, check: Callable[[], object] | None
-) -> list[bytes]:
+def _heads(streams: Sequence[FileIO], deadline: float, limit: int, check: Check) -> list[bytes]:
     """The first bytes of streams; all of them is read, so that their program can end.
 
     Raises:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import signal
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Self
 
 from engine.base.errors import DeviceStorageError, SourceModelError, UsageError
-from engine.base.files import open_regular
+from engine.base.files import atomic_write, open_regular
 from engine.base.process import exit_reason
 from engine.base.text import human_bytes, sanitize
-from engine.devices.transport import Moved
+from engine.devices.transport import Check, Completed, Moved
 
 STOP_SECONDS = 0.8
 """How long a program of a board may take after each step of what ends a call. Both steps and what
@@ -98,19 +101,19 @@ def write_pieces(
     limit: int = sys.maxsize,
     size: int,
     moved: Moved | None,
-) -> int:
-    """Write what comes of a file of the board; returns how many bytes that were.
+) -> None:
+    """Write what comes of a file.
 
     Args:
         pieces: its content; empty pieces are its end.
         stream: where it goes.
         path: its name on the board.
         limit: bytes that are taken.
-        size: that the board says it has.
+        size: that it is said to have.
         moved: told after each piece.
 
     Raises:
-        DeviceStorageError: it has more than ``limit`` bytes.
+        DeviceStorageError: it has more than ``limit`` bytes, or fewer than it is said to have.
     """
     done = 0
     for piece in pieces:
@@ -120,7 +123,77 @@ def write_pieces(
         stream.write(piece)
         if moved is not None:
             moved(done, max(done, size))
-    return done
+    if done < size:
+        raise storage_error(path, f"{done} of {size} bytes came")
+
+
+class BaseTransport(ABC):
+    """What every :class:`~engine.devices.transport.Transport` does alike."""
+
+    def run(
+        self,
+        words: Sequence[str],
+        *,
+        seconds: float = 10.0,
+        limit: int = 1 << 20,
+        check: Check = None,
+    ) -> Completed:
+        """Run a program and wait for its end; its messages are in English where a way can say so.
+
+        Raises:
+            UsageError: a word has other characters than letters, digits and some signs.
+            DeviceTimeoutError: it did not end, and was killed.
+        """
+        check_words(words)
+        return self._run(words, seconds, limit, check)
+
+    @abstractmethod
+    def _run(self, words: Sequence[str], seconds: float, limit: int, check: Check) -> Completed:
+        """As :meth:`run`, with words that may be a part of a command."""
+
+    def push(
+        self, source: Path, target: str, *, executable: bool = False, moved: Moved | None = None
+    ) -> None:
+        """Copy a file to the board: whole under its name, or not there at all.
+
+        It has another name until it is whole, so that a cable that is pulled leaves no half file
+        under ``target``.
+
+        Raises:
+            SourceModelError: ``source`` cannot be read.
+            DeviceStorageError: the board cannot take it.
+        """
+        part = f"{target}.{secrets.token_hex(4)}.part"
+        check_words([part])
+        with Source(source) as stream:
+            self._write(stream, part, target, 0o755 if executable else 0o644, moved)
+
+    @abstractmethod
+    def _write(
+        self, stream: Source, part: str, target: str, mode: int, moved: Moved | None
+    ) -> None:
+        """Write a file as ``part``, check it and name it ``target``; else remove the part."""
+
+    def pull(self, source: str, target: Path, *, limit: int, moved: Moved | None = None) -> None:
+        """Copy a file of at most ``limit`` bytes from the board: whole, or not there at all.
+
+        Raises:
+            OutputError: ``target`` cannot be written.
+            DeviceStorageError: the board cannot read ``source``, or it is larger than ``limit``.
+        """
+        check_words([source])
+        with self._reading(source) as (size, pieces):
+            if size > limit:
+                raise too_large(source, size, limit)
+
+            def fill(copy: BinaryIO) -> None:
+                write_pieces(pieces, copy, source, limit=limit, size=size, moved=moved)
+
+            atomic_write(target, fill, overwrite=True)
+
+    @abstractmethod
+    def _reading(self, source: str) -> AbstractContextManager[tuple[int, Iterable[bytes]]]:
+        """The size of a file, as far as the board tells, and its content in pieces."""
 
 
 def ending(code: int) -> tuple[str, str]:

@@ -61,7 +61,6 @@ class Mailbox:
 
 
 _PARTS: dict[type, Part[Any]] = {BoardFacts: BOARD, BoardNote: NOTE, BoardSample: SAMPLE}
-_LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
 _LOOK_SECONDS = 0.05
 _REACH_SECONDS = 60.0
 """How long the first look at a board may take before the time of a watch runs without it."""
@@ -83,15 +82,11 @@ def watch_boards(
         reach: gives the transport of an address.
 
     Raises:
-        UsageError: a number is out of bounds, an address is none, or which board is not clear.
+        UsageError: an address is none, or which board is not clear.
         DeviceError: none is named and there is none.
         OutputError, OutputExistsError: the recording cannot be made.
         JobCancelledError: the watch was cancelled; what was recorded stays.
     """
-    if not _LEAST_HERTZ <= params.hertz <= _MOST_HERTZ:
-        raise UsageError(f"A board is looked at {_LEAST_HERTZ} to {_MOST_HERTZ:g} times a second.")
-    if params.seconds is not None and not params.seconds > 0:
-        raise UsageError("The time of a watch is longer than 0 s.")
     addresses = _addresses(params.devices)
     recorder = None
     if params.record is not None:

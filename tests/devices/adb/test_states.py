@@ -14,7 +14,6 @@ from engine.base.errors import (
     DeviceError,
     DeviceLostError,
     DeviceTimeoutError,
-    UsageError,
 )
 from engine.devices.transport import Transport
 from engine.devices.transports.adb.link import Deadline
@@ -129,14 +128,6 @@ def test_boards_with_one_serial_are_told_apart_by_number() -> None:
         # after a restart of the server the number may be another board's
         with pytest.raises(DeviceLostError, match="is not there"):
             AdbTransport.open("0123456789ABCDEF#5", stand_in.server)
-
-
-@pytest.mark.parametrize("name", ["", "a b", "x;reboot", "$(id)", "a" * 65, "a#b", "a\nb", "é"])
-def test_a_name_that_is_none_is_refused_before_anyone_is_asked(name: str) -> None:
-    with StandIn({}) as stand_in:
-        with pytest.raises(UsageError):
-            AdbTransport.open(name, stand_in.server)
-        assert stand_in.asked == []
 
 
 def test_a_server_that_says_nothing_is_given_up() -> None:

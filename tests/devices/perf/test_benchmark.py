@@ -21,6 +21,8 @@ from engine.devices.measure.perf_report import Clocks
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.facts import Chip, chips
 from engine.wire.board import BoardState, Temperature
+from engine.wire.codec import read_request
+from engine.wire.devices import PerfParams
 
 ONE = Cell("auto", 1, 1)
 FELL = "The clock of NPU fell from 1000 to 600 MHz while it ran: it was throttled, or is not fixed."
@@ -84,12 +86,6 @@ def test_what_cannot_be_measured_has_a_reason() -> None:
     [
         ({"target": "rk3589"}, "Did you mean"),
         ({"loops": 5, "seconds": 1.0}, "either"),
-        ({"loops": 0}, "loops"),
-        ({"warmup": -1}, "warmup"),
-        ({"seconds": 0.0}, "seconds"),
-        ({"cores": ["0_2"]}, "auto, 0"),
-        ({"batches": [0]}, "batch"),
-        ({"threads": [99]}, "threads"),
         ({"threads": []}, "0 points"),
         (
             {"batches": list(range(1, 100)), "threads": list(range(1, 7))},
@@ -102,6 +98,22 @@ def test_plans_that_no_board_could_take(arguments: dict[str, object], told: str)
     with pytest.raises(UsageError) as caught:
         plan_benchmark(**given)  # type: ignore[arg-type]
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("loops", 0),
+        ("warmup", -1),
+        ("seconds", 0.0),
+        ("cores", ["0_2"]),
+        ("batches", [{"batch": 0, "model": "x"}]),
+        ("threads", [99]),
+    ],
+)
+def test_numbers_out_of_bounds_are_no_request(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=name):
+        read_request(PerfParams, {"path": "model.rknn", name: value})
 
 
 def test_seconds_in_place_of_loops() -> None:

@@ -176,12 +176,6 @@ def test_a_replay_is_cancelled_and_finished(tmp_path: Path) -> None:
         replay_recording(ReplayParams(str(path)), reporter)
 
 
-@pytest.mark.parametrize("speed", [-1.0, 1001.0, float("nan"), float("inf")])
-def test_a_speed_that_cannot_be(tmp_path: Path, speed: float) -> None:
-    with pytest.raises(UsageError, match="speed"):
-        replay_recording(ReplayParams(str(recorded(tmp_path / "a")), speed), Heard().reporter)
-
-
 HEADER = '{"format":"rknntui-monitor","version":1,"hertz":10}\n'
 BOARD = json.dumps({"board": {"device": "adb:x", "label": "measured"}}) + "\n"
 

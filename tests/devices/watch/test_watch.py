@@ -23,7 +23,15 @@ from engine.devices.watch.sums import WatchSums
 from engine.devices.watch.watch import Mailbox, watch_boards
 from engine.wire.board import BoardFacts, BoardState, Power, SystemMemory, Temperature
 from engine.wire.board_tables import state_figures, watched_rows
-from engine.wire.monitor import BoardNote, BoardSample, Monitored, Span, WatchParams
+from engine.wire.codec import read_request
+from engine.wire.monitor import (
+    BoardNote,
+    BoardSample,
+    Monitored,
+    ReplayParams,
+    Span,
+    WatchParams,
+)
 from tests.devices.fake_board import FakeBoard
 from tests.devices.probe.boards import Board, rk1808, rk3588
 from tests.devices.watch.watching import Heard, hears, watch_threads, watching
@@ -243,10 +251,6 @@ def test_a_mistake_of_ours_is_not_hidden() -> None:
 @pytest.mark.parametrize(
     ("params", "told"),
     [
-        (WatchParams(("adb:x",), hertz=0.05), "0.1 to 10 times"),
-        (WatchParams(("adb:x",), hertz=11), "0.1 to 10 times"),
-        (WatchParams(("adb:x",), hertz=float("nan")), "0.1 to 10 times"),
-        (WatchParams(("adb:x",), seconds=0.0), "longer than 0"),
         (WatchParams(("adb:; reboot",)), "is not the address of a board"),
         (WatchParams(tuple(f"adb:x{n}" for n in range(65))), "At most 64 boards"),
     ],
@@ -254,6 +258,23 @@ def test_a_mistake_of_ours_is_not_hidden() -> None:
 def test_what_does_not_fit_is_refused_at_once(params: WatchParams, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         watch_boards(params, NullReporter(), reach=lambda _: rk1808())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "values"),
+    [
+        (WatchParams, "hertz", (0.05, 11, float("nan"))),
+        (WatchParams, "seconds", (0.0,)),
+        (ReplayParams, "speed", (-1.0, 1001.0, float("nan"), float("inf"))),
+    ],
+)
+def test_numbers_out_of_bounds_are_no_request(
+    kind: type, name: str, values: tuple[float, ...]
+) -> None:
+    path = {"path": "x.jsonl"} if kind is ReplayParams else {}
+    for value in values:
+        with pytest.raises(UsageError, match=name):
+            read_request(kind, {**path, name: value})
 
 
 def test_nobody_takes_and_memory_does_not_grow() -> None:

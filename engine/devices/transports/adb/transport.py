@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-import secrets
 import socket
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from pathlib import Path
-from typing import BinaryIO
 
 from engine.base.errors import (
     DeviceError,
@@ -24,15 +21,14 @@ from engine.base.errors import (
     EngineError,
     UsageError,
 )
-from engine.base.files import atomic_write
 from engine.base.text import sanitize
-from engine.devices.transport import Completed, Moved, TransportKind
+from engine.devices.transport import Check, Completed, Moved, TransportKind
 from engine.devices.transports.adb import files, shell
 from engine.devices.transports.adb.conversation import AdbConversation
 from engine.devices.transports.adb.link import Deadline, Link, RefusedError
 from engine.devices.transports.adb.server import AdbServer
-from engine.devices.transports.adb.states import SERIAL, Attached, refusal, storage_error
-from engine.devices.transports.shared import Source, too_large, write_pieces
+from engine.devices.transports.adb.states import Attached, refusal, storage_error
+from engine.devices.transports.shared import BaseTransport, Source
 
 _OPEN_SECONDS = 10.0
 _SMALL_SECONDS = 15.0
@@ -45,7 +41,7 @@ _PATH_LIMIT = 1000
 _NUMBERED = re.compile(r"(.+)#([0-9]{1,9})")
 
 
-class AdbTransport:
+class AdbTransport(BaseTransport):
     """A board on an adb server.
 
     Args:
@@ -73,43 +69,23 @@ class AdbTransport:
         """The board of that name.
 
         Args:
-            name: serial number or network address. Where boards share a serial number:
+            name: of an :class:`~engine.devices.address.Address`: serial number or network
+                address. Where boards share a serial number:
                 ``usb:PORT``, as adb itself takes it, or ``SERIAL#NUMBER`` with the server's
                 number of the connection (``transport_id`` of ``adb devices -l``).
             server: that of the environment where there is none given.
 
         Raises:
-            UsageError: it is no name of a board.
             DeviceError: there is no server, no such board, or it cannot be used now.
         """
         numbered = _NUMBERED.fullmatch(name)
         serial = numbered[1] if numbered else name
-        if SERIAL.fullmatch(serial) is None:
-            raise UsageError(
-                f"{sanitize(repr(name), 120)} is no serial number or address of a board.",
-                cause="They have up to 64 letters, digits and ._:-[]%.",
-                remedy="Take one from the list of devices.",
-            )
         server = server or AdbServer.of_environment()
         board = cls(server, serial, int(numbered[2]) if numbered else None)
         board.converses = "shell_v2" in board._features()
         return board
 
-    def run(
-        self,
-        words: Sequence[str],
-        *,
-        seconds: float = 10.0,
-        limit: int = 1 << 20,
-        check: Callable[[], object] | None = None,
-    ) -> Completed:
-        """Run a program of the board and wait for its end, see
-        :meth:`engine.devices.transport.Transport.run`.
-
-        Raises:
-            UsageError: a word has characters that mean something to a shell.
-            DeviceError: the board cannot be used.
-        """
+    def _run(self, words: Sequence[str], seconds: float, limit: int, check: Check) -> Completed:
         command = shell.command_of(words)
         run = shell.run_packets if self.converses else shell.run_mixed
         deadline = Deadline(seconds, check)
@@ -141,36 +117,25 @@ class AdbTransport:
             raise storage_error(self.name, "read", checked, str(error)) from error
         return bytes(data[:limit])
 
-    def push(
-        self, source: Path, target: str, *, executable: bool = False, moved: Moved | None = None
+    def _write(
+        self, stream: Source, part: str, target: str, mode: int, moved: Moved | None
     ) -> None:
-        """Copy a file to the board, see :meth:`engine.devices.transport.Transport.push`.
-
-        It has another name until it is whole, so that a cable that is pulled leaves no half file
-        under ``target``. A link that moves nothing for 15 seconds ends.
-
-        Raises:
-            SourceModelError: ``source`` cannot be read.
-            DeviceStorageError: the board cannot take it.
-            DeviceError: the board cannot be used.
-        """
-        part = f"{_checked(target)}.{secrets.token_hex(4)}.part"
-        with Source(source) as stream:
-            total, pieces = stream.size, iter(partial(stream.read, files.CHUNK), b"")
-            mode = 0o755 if executable else 0o644
-            try:
-                with closing(self._sent(pieces, part, mode)) as sending:
-                    for done in sending:
-                        if moved is not None:
-                            moved(done, total)
-                self._publish(part, target, total)
-            except BaseException as error:
-                with contextlib.suppress(EngineError):
-                    self._remove([part], _CLEAN_SECONDS)
-                if isinstance(error, files.FileRefusedError):
-                    text = str(error)
-                    raise storage_error(self.name, "write", target, text, total) from error
-                raise
+        """A link that moves nothing for 15 seconds ends."""
+        _checked(part)
+        pieces = iter(partial(stream.read, files.CHUNK), b"")
+        try:
+            with closing(self._sent(pieces, part, mode)) as sending:
+                for done in sending:
+                    if moved is not None:
+                        moved(done, stream.size)
+            self._publish(part, target, stream.size)
+        except BaseException as error:
+            with contextlib.suppress(EngineError):
+                self._remove([part], _CLEAN_SECONDS)
+            if isinstance(error, files.FileRefusedError):
+                text = str(error)
+                raise storage_error(self.name, "write", target, text, stream.size) from error
+            raise
 
     def _sent(self, pieces: Iterable[bytes], part: str, mode: int) -> Generator[int, None, None]:
         with self._reaching(f"take {part}"), self._files(Deadline(_SMALL_SECONDS)) as link:
@@ -195,26 +160,13 @@ class AdbTransport:
         with self._files(deadline) as link:
             return files.file_size(link, path, deadline) or 0
 
-    def pull(self, source: str, target: Path, *, limit: int, moved: Moved | None = None) -> None:
-        """Copy a file of at most ``limit`` bytes from the board, see
-        :meth:`engine.devices.transport.Transport.pull`.
-
-        Raises:
-            OutputError: ``target`` cannot be written.
-            DeviceStorageError: the board cannot read ``source``, or it is larger than ``limit``.
-            DeviceError: the board cannot be used.
-        """
+    @contextmanager
+    def _reading(self, source: str) -> Iterator[tuple[int, Iterator[bytes]]]:
         checked = _checked(source)
         with self._reaching(f"tell the size of {checked}"):
-            total = self._size(checked)
-
-        def fill(stream: BinaryIO) -> None:
-            with closing(self._received(checked)) as pieces:
-                write_pieces(pieces, stream, checked, limit=limit, size=total, moved=moved)
-
-        if total > limit:
-            raise too_large(checked, total, limit)
-        atomic_write(target, fill, overwrite=True)
+            size = self._size(checked)
+        with closing(self._received(checked)) as pieces:
+            yield size, pieces
 
     def _received(self, source: str) -> Generator[bytes, None, None]:
         try:

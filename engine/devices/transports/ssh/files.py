@@ -35,7 +35,7 @@ class Writing(Protocol):
     async def write(self, data: bytes) -> int:
         """Add bytes, or none and wait; how many are there by now. What is on the way is bounded."""
 
-    async def finish(self, size: int, target: str, *, executable: bool) -> None:
+    async def finish(self, size: int, target: str, mode: int) -> None:
         """Check that all is there, and give it its name."""
 
     async def give_up(self) -> None:
@@ -94,12 +94,12 @@ class _SftpWriting:
                 raise
         return self.there
 
-    async def finish(self, size: int, target: str, *, executable: bool) -> None:
+    async def finish(self, size: int, target: str, mode: int) -> None:
         stored = (await self.file.stat()).size
         if stored != size:
             raise storage_error(target, f"{stored} of {size} bytes are there")
         await self.file.close()
-        await self.sftp.chmod(self.part, 0o755 if executable else 0o644)
+        await self.sftp.chmod(self.part, mode)
         try:
             await self.sftp.posix_rename(self.part, target)
         except asyncssh.SFTPOpUnsupported:
@@ -162,11 +162,10 @@ class _CatWriting:
                 await process.stdin.drain()
         return self.sent
 
-    async def finish(self, size: int, target: str, *, executable: bool) -> None:
+    async def finish(self, size: int, target: str, mode: int) -> None:
         _require(await finish(self.program, _SAID), self.part)
-        mode = "755" if executable else "644"
         script = 'test "$(wc -c < "$1")" -eq "$3" && chmod "$4" "$1" && mv -f "$1" "$2"'
-        words = [self.part, target, str(size), mode]
+        words = [self.part, target, str(size), f"{mode:o}"]
         named = await start(self.program.connection, words, script)
         _require(await finish(named, _SAID), target, "it is not whole")
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO
 
 import asyncssh
 
@@ -17,17 +14,10 @@ from engine.base.errors import (
     DeviceLostError,
     DeviceTimeoutError,
 )
-from engine.base.files import atomic_write
 from engine.base.text import sanitize
 from engine.devices.address import Address
-from engine.devices.transport import Completed, Moved, TransportKind
-from engine.devices.transports.shared import (
-    Source,
-    check_words,
-    storage_error,
-    too_large,
-    write_pieces,
-)
+from engine.devices.transport import Check, Completed, Moved, TransportKind
+from engine.devices.transports.shared import BaseTransport, Source, check_words, storage_error
 from engine.devices.transports.ssh import files
 from engine.devices.transports.ssh.conversation import SshConversation
 from engine.devices.transports.ssh.login import LOGIN_SECONDS, Login, log_in, shown_name, unanswered
@@ -41,7 +31,7 @@ _GIVE_UP_SECONDS = 5.0
 _SFTP_LOST = (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection)
 
 
-class SshTransport:
+class SshTransport(BaseTransport):
     """One board behind an SSH server.
 
     It logs in at the first call, and again where the connection was lost meanwhile; that may take
@@ -59,8 +49,6 @@ class SshTransport:
     converses = True
 
     def __init__(self, address: Address) -> None:
-        if address.kind != "ssh":
-            raise ValueError(f"{address} is no address of kind ssh")
         self.name = shown_name(address)
         self._address = address
         self._loop = LoopThread(f"ssh {self.name}")
@@ -69,20 +57,7 @@ class SshTransport:
         self._sftp: asyncssh.SFTPClient | None = None
         self._sftp_missing = False
 
-    def run(
-        self,
-        words: Sequence[str],
-        *,
-        seconds: float = 10.0,
-        limit: int = 1 << 20,
-        check: Callable[[], object] | None = None,
-    ) -> Completed:
-        """Run a program of the board and wait for its end.
-
-        Raises:
-            UsageError: a word has other characters than letters, digits and some signs.
-        """
-        check_words(words)
+    def _run(self, words: Sequence[str], seconds: float, limit: int, check: Check) -> Completed:
         with self._errors(f"{words[0]} did not end within {seconds:g} s."):
             return self._loop.call(_run(self._logged_in(), words, limit), seconds, check)
 
@@ -92,39 +67,32 @@ class SshTransport:
         with self._errors(f"{path} was not read in time.", path):
             return self._loop.call(self._files().read(path, limit), _SMALL_SECONDS)
 
-    def push(
-        self, source: Path, target: str, *, executable: bool = False, moved: Moved | None = None
+    def _write(
+        self, stream: Source, part: str, target: str, mode: int, moved: Moved | None
     ) -> None:
-        """Copy a file to the board: whole under its name, or not there at all."""
-        part = f"{target}.{secrets.token_hex(4)}.part"
-        check_words([part])
-        with Source(source) as stream, self._errors(_stalled(target), target):
+        with self._errors(_stalled(target), target):
             writing = self._loop.call(self._files().writing(part), _SMALL_SECONDS)
+            done = there = 0
             try:
-                self._send(stream, writing, target, executable, moved)
+                while (data := stream.read(files.CHUNK)) or there < done:
+                    there = self._loop.call(writing.write(data), _STALL_SECONDS)
+                    done += len(data)
+                    if moved is not None and there:
+                        moved(there, max(done, stream.size))
+                self._loop.call(writing.finish(done, target, mode), _STALL_SECONDS)
             except BaseException:
                 # over a slow link what is on the way comes first
                 self._loop.finish(writing.give_up(), _GIVE_UP_SECONDS)
                 raise
 
-    def pull(self, source: str, target: Path, *, limit: int, moved: Moved | None = None) -> None:
-        """Copy a file of at most ``limit`` bytes from the board: whole, or not there at all."""
-        check_words([source])
+    @contextmanager
+    def _reading(self, source: str) -> Iterator[tuple[int, Iterator[bytes]]]:
         with self._errors(_stalled(source), source):
             reading = self._loop.call(self._files().reading(source), _SMALL_SECONDS)
-            try:
-                if reading.size > limit:
-                    raise too_large(source, reading.size, limit)
-
-                def fill(stream: BinaryIO) -> None:
-                    pieces, size = self._pieces(reading, source), reading.size
-                    done = write_pieces(pieces, stream, source, limit=limit, size=size, moved=moved)
-                    if done < size:
-                        raise storage_error(source, f"{done} of {size} bytes came")
-
-                atomic_write(target, fill, overwrite=True)
-            finally:
-                self._loop.finish(reading.close(), _GIVE_UP_SECONDS)
+        try:
+            yield reading.size, self._pieces(reading, source)
+        finally:
+            self._loop.finish(reading.close(), _GIVE_UP_SECONDS)
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files of ours that may be there."""
@@ -147,22 +115,6 @@ class SshTransport:
         with contextlib.suppress(TimeoutError):
             self._loop.call(self._leave(), _GIVE_UP_SECONDS)
         self._loop.close()
-
-    def _send(
-        self,
-        stream: Source,
-        writing: files.Writing,
-        target: str,
-        executable: bool,
-        moved: Moved | None,
-    ) -> None:
-        done = there = 0
-        while (data := stream.read(files.CHUNK)) or there < done:
-            there = self._loop.call(writing.write(data), _STALL_SECONDS)
-            done += len(data)
-            if moved is not None and there:
-                moved(there, max(done, stream.size))
-        self._loop.call(writing.finish(done, target, executable=executable), _STALL_SECONDS)
 
     def _pieces(self, reading: files.Reading, source: str) -> Iterator[bytes]:
         while True:
