@@ -182,11 +182,11 @@ def rounded_operands(graph: Graph) -> list[ir.Node]:
         for node in graph.nodes
         if node.op_type == "MatMul"
         and not any(_is_constant(value) for value in node.inputs)
-        and all(_int8_params(maker_of(v, "DequantizeLinear")) for v in node.inputs)
+        and all(int8_params(maker_of(v, "DequantizeLinear")) for v in node.inputs)
     ]
 
 
-def _int8_params(node: ir.Node | None) -> QuantParams | None:
+def int8_params(node: ir.Node | None) -> QuantParams | None:
     """The parameters of a Q or DQ node of int8 with one scale."""
     params = None if node is None else params_of(node)
     return params if params and params.dtype == "int8" and len(params.scale) == 1 else None
@@ -196,7 +196,7 @@ def _round_operand(graph: ir.Graph, product: ir.Node, names: UniqueNames) -> Non
     """Put a symmetric pair before an operand of a product."""
     operand = 0 if _is_turned(product) else 1
     value = product.inputs[operand]
-    read = _int8_params(maker_of(value, "DequantizeLinear"))
+    read = int8_params(maker_of(value, "DequantizeLinear"))
     if value is None or read is None:
         return
     scale, zero = read.scale[0], read.zero_point[0]
@@ -306,7 +306,7 @@ def _table_readers(graph: Graph) -> Iterator[tuple[ir.Node, ir.Node]]:
 
 def _table_params(quantize: ir.Node, reader: ir.Node) -> tuple[np.ndarray, np.ndarray] | None:
     """Scale and zero point of a table's integers; None: those of the file, or another dtype."""
-    params = _int8_params(quantize) if quantize.op_type == "QuantizeLinear" else None
+    params = int8_params(quantize) if quantize.op_type == "QuantizeLinear" else None
     if params is None:
         return None
     scale, zero = params.scale[0], params.zero_point[0]  # in float64: a value on an edge tells
@@ -338,7 +338,7 @@ def _other_sigmoids(graph: Graph) -> list[tuple[ir.Node, float]]:
         if node.op_type != "Sigmoid" or maker_of(node.inputs[0], "DequantizeLinear") is None:
             continue
         after = only_reader(node.outputs[0], "QuantizeLinear")
-        params = _int8_params(after)
+        params = int8_params(after)
         if after is None or params is None:
             continue
         dequantize = only_reader(after.outputs[0])

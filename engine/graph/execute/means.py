@@ -55,15 +55,16 @@ def is_quantized_mean(node: ir.Node) -> bool:
     source = node.inputs[0] if node.op_type == "GlobalAveragePool" else None
     if source is None or source.shape is None or source.shape.is_dynamic() or len(source.shape) < 3:
         return False
-    before = source.producer()
+    return is_between_int8(node)
+
+
+def is_between_int8(node: ir.Node) -> bool:
+    """Whether a node reads a dequantized int8 tensor, and its result is quantized and no more."""
+    before = maker_of(node.inputs[0], "DequantizeLinear")
+    stored = None if before is None else before.inputs[0]
     readers = [use.node.op_type for use in node.outputs[0].uses()]
-    return (
-        before is not None
-        and before.op_type == "DequantizeLinear"
-        and before.inputs[0] is not None
-        and before.inputs[0].dtype == ir.DataType.INT8
-        and readers == ["QuantizeLinear"]
-    )
+    whole = stored is not None and stored.dtype == ir.DataType.INT8
+    return whole and readers == ["QuantizeLinear"]
 
 
 def _sizes(node: ir.Node) -> list[int]:

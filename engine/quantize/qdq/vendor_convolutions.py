@@ -10,14 +10,16 @@ are multiplied and summed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.execute.means import LARGEST_WINDOW, is_quantized_mean
-from engine.graph.ir import QuantParams, constant_of, params_of
-from engine.graph.ir.spec import input_at, maker_of
+from engine.graph.execute.as_compiled import int8_params
+from engine.graph.execute.means import LARGEST_WINDOW, is_between_int8, is_quantized_mean
+from engine.graph.ir import QuantParams, constant_of
+from engine.graph.ir.spec import input_at, maker_of, only_reader
 from engine.graph.passes import Editor
 from engine.graph.passes.base import shape
 
@@ -109,7 +111,12 @@ def write_rows_as_channels(edit: Editor, node: ir.Node, conv: Int8Convolution) -
 
 def _convolution(node: ir.Node) -> Int8Convolution | None:
     """What a quantized convolution of one group, without gaps, whose pads are written, reads."""
-    if not _is_single(node):
+    attributes = node.attributes
+    if node.op_type != "Conv" or node.domain or attributes.get_int("group", 1) != 1:
+        return None
+    if any(dilation != 1 for dilation in attributes.get_ints("dilations", ())):
+        return None
+    if attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return None
     source, sizes = node.inputs[0], shape(node.inputs[0])
     given, weight = (_quantizer(value) for value in node.inputs[:2])
@@ -119,25 +126,12 @@ def _convolution(node: ir.Node) -> Int8Convolution | None:
     return Int8Convolution(source, sizes, given, weight, integers)
 
 
-def _is_single(node: ir.Node) -> bool:
-    """Whether a node is a convolution of one group, without gaps, whose pads are written."""
-    attributes = node.attributes
-    return (
-        node.op_type == "Conv"
-        and not node.domain
-        and attributes.get_int("group", 1) == 1
-        and all(dilation == 1 for dilation in attributes.get_ints("dilations", ()))
-        and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-    )
-
-
 def _quantizer(value: ir.Value | None) -> ir.Node | None:
     """The DequantizeLinear that gives a value of int8."""
     node = maker_of(value, "DequantizeLinear")
-    if node is None or len(node.inputs) < 3:
+    if node is None or len(node.inputs) < 3 or node.inputs[0] is None:
         return None
-    stored = node.inputs[0]
-    return node if stored is not None and stored.dtype == ir.DataType.INT8 else None
+    return node if node.inputs[0].dtype == ir.DataType.INT8 else None
 
 
 def _integers(weight: ir.Node) -> np.ndarray | None:
@@ -148,19 +142,48 @@ def _integers(weight: ir.Node) -> np.ndarray | None:
     return None if np.any(zero.numpy()) else integers.numpy()
 
 
+def dequantized(
+    edit: Editor,
+    before: ir.Node,
+    name: str,
+    inputs: Sequence[np.ndarray | ir.Value | None],
+    like: ir.Value,
+    axis: int | None = None,
+) -> ir.Value:
+    """What a new DequantizeLinear gives.
+
+    Args:
+        edit: of the graph.
+        before: the node that reads it.
+        name: what its own name and those of its constants begin with.
+        inputs: integers, scale, zero point; arrays become constants.
+        like: a value of its type.
+        axis: of several scales.
+    """
+    roles = ("quantized", "scale", "zero_point")
+    values = [
+        edit.constant(value, f"{name}/{role}") if isinstance(value, np.ndarray) else value
+        for role, value in zip(roles, inputs, strict=False)
+    ]
+    integers = inputs[0]
+    return edit.insert(
+        "DequantizeLinear",
+        values,
+        {} if axis is None else {"axis": axis},
+        before=before,
+        like=like,
+        shape=integers.shape if isinstance(integers, np.ndarray) else None,
+        name=f"{name}/DequantizeLinear",
+    ).outputs[0]
+
+
 def _read_again(
     edit: Editor, node: ir.Node, weight: ir.Node, integers: np.ndarray, role: str
 ) -> ir.Value:
     """The weight's integers in another order, dequantized as they were."""
-    return edit.insert(
-        "DequantizeLinear",
-        [edit.constant(integers, f"{node.name}/{role}/quantized"), *weight.inputs[1:]],
-        {"axis": 0} if "axis" in weight.attributes else {},
-        before=node,
-        like=weight.outputs[0],
-        shape=integers.shape,
-        name=f"{node.name}/{role}/DequantizeLinear",
-    ).outputs[0]
+    axis = 0 if "axis" in weight.attributes else None
+    inputs = [integers, *weight.inputs[1:]]
+    return dequantized(edit, node, f"{node.name}/{role}", inputs, weight.outputs[0], axis)
 
 
 def _blocks_of(integers: np.ndarray, block: int, kernel: tuple[int, ...]) -> np.ndarray:
@@ -315,31 +338,12 @@ def _write_depthwise(
     """Put a depthwise convolution in the place of a node; ``stored``: integers and their scale."""
     source, (_, channels, *_) = known
     constants = [
-        _dequantized(edit, node, source, role, integers, scale)
+        dequantized(edit, node, f"{node.name}/{role}", [integers, np.array(scale), zero], source)
         for role, (integers, scale) in stored.items()
+        for zero in (np.array(0, integers.dtype),)
     ]
     attributes: dict[str, int | list[int]] = {"group": channels, "kernel_shape": kernel, **windows}
     edit.replace_with(node, "Conv", [source, *constants], attributes)
-
-
-def _dequantized(
-    edit: Editor, node: ir.Node, like: ir.Value, role: str, integers: np.ndarray, scale: np.float32
-) -> ir.Value:
-    """A constant of a node as integers with one scale, and what dequantizes them before it."""
-    name = f"{node.name}/{role}"
-    dequantizer = edit.insert(
-        "DequantizeLinear",
-        [
-            edit.constant(integers, f"{name}/quantized"),
-            edit.constant(np.array(scale), f"{name}/scale"),
-            edit.constant(np.array(0, integers.dtype), f"{name}/zero_point"),
-        ],
-        before=node,
-        like=like,
-        shape=integers.shape,
-        name=f"{name}/DequantizeLinear",
-    )
-    return dequantizer.outputs[0]
 
 
 def write_pad_as_convolution(edit: Editor, node: ir.Node, sides: list[int]) -> None:
@@ -369,18 +373,9 @@ def pad_of_pool(node: ir.Node) -> list[int] | None:
 
 def _only_reader_as_int8(node: ir.Node) -> tuple[ir.Node, QuantParams] | None:
     """The QuantizeLinear to int8 that alone reads a node, and its parameters."""
-    readers = [use.node for use in node.outputs[0].uses()]
-    if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
-        return None
-    params = _params_as_int8(readers[0])
-    return None if params is None else (readers[0], params)
-
-
-def _params_as_int8(node: ir.Node | None) -> QuantParams | None:
-    """The parameters of a Q/DQ node of int8 with one scale."""
-    params = None if node is None else params_of(node)
-    single = params is not None and params.dtype == "int8" and len(params.scale) == 1
-    return params if single else None
+    reader = only_reader(node.outputs[0], "QuantizeLinear")
+    params = int8_params(reader)
+    return None if reader is None or params is None else (reader, params)
 
 
 def _zeros_around(node: ir.Node) -> list[int] | None:
@@ -404,16 +399,10 @@ def pool_input(node: ir.Node) -> Known | None:
     known = _known(node) if node.op_type == "AveragePool" else None
     if known is None:
         return None
-    before = known[0].producer()
-    readers = [use.node.op_type for use in node.outputs[0].uses()]
     attributes = node.attributes
     padded = any(attributes.get_ints("pads", ())) and not attributes.get_int("count_include_pad", 0)
     plain = (
-        before is not None
-        and before.op_type == "DequantizeLinear"
-        and before.inputs[0] is not None
-        and before.inputs[0].dtype == ir.DataType.INT8
-        and readers == ["QuantizeLinear"]
+        is_between_int8(node)
         and max(attributes.get_ints("kernel_shape")) <= LARGEST_WINDOW
         and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
         and not attributes.get_int("ceil_mode", 0)
@@ -447,11 +436,11 @@ def hard_sigmoid_input(node: ir.Node) -> tuple[Known, QuantParams] | None:
     does not gate its own input: that is HardSwish, which the toolkit computes exactly.
     """
     known = _known(node) if node.op_type == "HardSigmoid" else None
-    before = None if known is None else known[0].producer()
-    if known is None or len(known[1]) != 4 or before is None:
+    if known is None or len(known[1]) != 4:
         return None
-    params, quantized = _params_as_int8(before), _only_reader_as_int8(node)
-    if before.op_type != "DequantizeLinear" or params is None or quantized is None:
+    params = int8_params(maker_of(known[0], "DequantizeLinear"))
+    quantized = _only_reader_as_int8(node)
+    if params is None or quantized is None:
         return None
     reader, out = quantized
     if out.zero_point[0] != -128 or 255 * out.scale[0] > 1 + 1e-5:

@@ -19,9 +19,10 @@ from engine.graph.execute.as_compiled import FUSING_LEVEL
 from engine.graph.execute.shared_weights import duplicate_shared_weights
 from engine.graph.ir import OPSET, Graph, constant_of, is_custom, params_of
 from engine.graph.ir.opsets import NoFormError, lower
-from engine.graph.ir.spec import maker_of
+from engine.graph.ir.spec import input_at, maker_of
 from engine.graph.passes import Editor
 from engine.quantize.planning.operators import WEIGHTED
+from engine.quantize.qdq.vendor_convolutions import dequantized
 from engine.quantize.qdq.vendor_form import vendor_form
 
 SCALE_SPAN = 1 << 14
@@ -88,26 +89,14 @@ def _coarse(edit: Editor, node: ir.Node, index: int, factors: np.ndarray) -> ir.
     )
     rounded = np.rint((integers.astype(np.int64) - zero) * ratio) + zero
     name = f"{node.name}/{'weight' if index == 1 else 'bias'}/coarse"
-    inserted = edit.insert(
-        "DequantizeLinear",
-        [
-            edit.constant(rounded.astype(integers.dtype), f"{name}/quantized"),
-            edit.constant(scales, f"{name}/scale"),
-            *read.inputs[2:],
-        ],
-        {"axis": axis},
-        before=node,
-        like=value,
-        name=f"{name}/DequantizeLinear",
-    )
-    return inserted.outputs[0]
+    inputs = [rounded.astype(integers.dtype), scales, *read.inputs[2:]]
+    return dequantized(edit, node, name, inputs, value, axis)
 
 
 def _scales(node: ir.Node) -> np.ndarray:
     """The scales of its weight; none where it has no weight with one for each channel."""
-    value = node.inputs[1] if len(node.inputs) > 1 else None
-    read = maker_of(value)
-    if node.op_type not in WEIGHTED or read is None or read.op_type != "DequantizeLinear":
+    read = maker_of(input_at(node, 1), "DequantizeLinear")
+    if node.op_type not in WEIGHTED or read is None:
         return np.zeros(0, np.float32)
     params = params_of(read)
     if params is None or params.axis is None or constant_of(read.inputs[0]) is None:

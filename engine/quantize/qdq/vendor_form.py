@@ -37,11 +37,12 @@ import onnx_ir as ir
 from engine.graph.execute.as_compiled import FUSING_LEVEL, bias_of
 from engine.graph.execute.means import means_in_stages
 from engine.graph.ir import Graph, constant_of
-from engine.graph.ir.spec import maker_of, only_reader
+from engine.graph.ir.spec import maker_of, makers_of, only_reader
 from engine.graph.layers import ADDED, GUARD
 from engine.graph.passes import Editor
 from engine.graph.passes.base import operators, shape
 from engine.quantize.qdq.vendor_convolutions import (
+    dequantized,
     hard_sigmoid_input,
     mean_input,
     of_all_rows,
@@ -180,38 +181,23 @@ def _write_bias_as_vector(edit: Editor, node: ir.Node, parts: BiasParts) -> None
     add, old, scale, zero = parts
     bias = old.outputs[0]
     sizes = shape(bias) or (0,)
-    rows = [
-        edit.constant(np.full(sizes[-1], number), f"{node.name}/bias/{part}")
-        for part, number in (("scale", scale), ("zero_point", zero))
-    ]
-    read = edit.insert(
-        "DequantizeLinear",
-        [old.inputs[0], *rows],
-        {"axis": len(sizes) - 1},
-        before=add,
-        like=bias,
-        name=f"{node.name}/bias/DequantizeLinear",
-    )
-    edit.set_inputs(add, [read.outputs[0] if value is bias else value for value in add.inputs])
+    rows = [np.full(sizes[-1], number) for number in (scale, zero)]
+    inputs = [old.inputs[0], *rows]
+    read = dequantized(edit, add, f"{node.name}/bias", inputs, bias, len(sizes) - 1)
+    edit.set_inputs(add, [read if value is bias else value for value in add.inputs])
 
 
 def _bias_of_product(node: ir.Node) -> BiasParts | None:
     """The Add that becomes part of a MatMul, what dequantizes its bias, scale and zero point."""
-    weight = None
-    if node.op_type == "MatMul" and node.inputs[1] is not None:
-        weight = node.inputs[1].producer()
+    weight = maker_of(node.inputs[1]) if node.op_type == "MatMul" else None
     if weight is None or "axis" not in weight.attributes:
         return None
     reader: ir.Node | None = node
     for op in ("QuantizeLinear", "DequantizeLinear", "Add"):
-        reader = None if reader is None else only_reader(reader.outputs[0])
-        if reader is None or reader.op_type != op:
-            return None
+        reader = None if reader is None else only_reader(reader.outputs[0], op)
     bias = None if reader is None else bias_of(node, reader)
-    old = maker_of(bias)
-    if reader is None or old is None or old.op_type != "DequantizeLinear":
-        return None
-    if "axis" in old.attributes:
+    old = maker_of(bias, "DequantizeLinear")
+    if reader is None or old is None or "axis" in old.attributes:
         return None
     scale, zero = (constant_of(value) for value in old.inputs[1:3])
     return None if scale is None or zero is None else (reader, old, scale.numpy(), zero.numpy())
@@ -305,12 +291,7 @@ def _is_feature(value: ir.Value) -> bool:
 
 def _is_halved(value: ir.Value | None) -> bool:
     """Whether a value is a dequantized tensor, rounded to half precision."""
-    for op in ("Cast", "Cast", "DequantizeLinear"):
-        maker = maker_of(value)
-        if maker is None or maker.op_type != op:
-            return False
-        value = maker.inputs[0]
-    return True
+    return bool(makers_of(value, "Cast", "Cast", "DequantizeLinear"))
 
 
 def _keep_in_float16(edit: Editor, node: ir.Node, features: list[int]) -> None:
