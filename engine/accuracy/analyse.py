@@ -138,10 +138,7 @@ def analyse(
     samples: Iterable[Mapping[str, np.ndarray]],
     *,
     rows: Sequence[Row] | None = None,
-    golden: Runner | None = None,
-    simulator: Runner | None = None,
     sink: Sink | None = None,
-    threads: int = 1,
     reporter: Reporter | None = None,
 ) -> AccuracyReport:
     """Compare every layer of a quantized build with the float graph.
@@ -150,9 +147,7 @@ def analyse(
         build: its float graph, its quantized one, and its layers.
         samples: feeds, one sample at a time; the vendor takes one, several are averaged.
         rows: of the build, where the caller has them.
-        golden, simulator: run the two graphs in the place of ONNX Runtime here.
         sink: gets the tensors of the first sample.
-        threads: of the sessions made here.
         reporter: told of the progress, asked whether to stop.
 
     Raises:
@@ -161,7 +156,7 @@ def analyse(
     """
     reporter = reporter or NullReporter()
     rows = layer_rows(build) if rows is None else rows
-    work = _Work(build, chunks(rows), golden, simulator, threads)
+    work = _Work(build, chunks(rows))
     count = 0
     total = len(samples) if isinstance(samples, Sized) else 0
     for feeds in samples:
@@ -216,20 +211,12 @@ def parts_of(rows: Sequence[Row], most_bytes: int, most_rows: int) -> list[list[
 class _Work:
     """The sides of an analysis, part by part, and the sums over its samples."""
 
-    def __init__(
-        self,
-        build: Quantized,
-        parts: Sequence[Sequence[Row]],
-        golden: Runner | None,
-        simulator: Runner | None,
-        threads: int,
-    ) -> None:
+    def __init__(self, build: Quantized, parts: Sequence[Sequence[Row]]) -> None:
         self._parts = parts
         self._table = build.table
-        self._golden_runner, self._simulator_runner = golden, simulator
-        self._golden = GoldenRunner(build.reference, parts, threads)
-        self._simulated = SimulatedRunner(build.graph, build.layers, parts, threads)
-        self._alone = IsolatedLayerRunner(self._simulated, parts, threads)
+        self._golden = GoldenRunner(build.reference, parts)
+        self._simulated = SimulatedRunner(build.graph, build.layers, parts)
+        self._alone = IsolatedLayerRunner(self._simulated, parts)
         self._golden.keep_for(self._alone)
         self.sums = {row: RowSums() for rows in parts for row in rows}
 
@@ -241,16 +228,8 @@ class _Work:
         between: dict[str, np.ndarray] = {}
         for index, rows in enumerate(self._parts):
             check()
-            if self._golden_runner is None:
-                expected = self._golden.run(index, feeds, known)
-            else:
-                names = [*(row.golden for row in rows), *self._alone.golden(index)]
-                expected = _run(self._golden_runner, feeds, names)
-            if self._simulator_runner is None:
-                simulated = self._simulated.run(index, feeds, between)
-            else:
-                names = [row.simulated for row in rows if row.simulated and row.op != INPUT]
-                simulated = _run(self._simulator_runner, feeds, names)
+            expected = self._golden.run(index, feeds, known)
+            simulated = self._simulated.run(index, feeds, between)
             alone = self._alone.run(index, expected)
             for row in rows:
                 self._compare(row, expected, simulated, alone, sink)
@@ -273,12 +252,3 @@ class _Work:
             self.sums[row].add(golden, simulated, single, span)
         if sink is not None:
             sink.add(row, golden, simulated)
-
-
-def _run(
-    runner: Runner, feeds: Mapping[str, np.ndarray], tensors: Sequence[str]
-) -> dict[str, np.ndarray]:
-    """Tensors of one run; inputs stand for themselves."""
-    asked = [name for name in dict.fromkeys(tensors) if name not in feeds]
-    results = runner.run(feeds, asked) if asked else {}
-    return {**feeds, **results}

@@ -72,18 +72,17 @@ class EntireRun:
     Args:
         build: its float graph, its quantized one, and its layers.
         rows: the layers; each a tensor of the same name in both graphs.
-        threads: of ONNX Runtime.
     """
 
-    def __init__(self, build: Quantized, rows: Sequence[Row], threads: int = 1) -> None:
+    def __init__(self, build: Quantized, rows: Sequence[Row]) -> None:
         by_name = {row.golden: row for row in rows}
         self._golden: PartedRun | _Quantized
         if is_quantized(build.reference):  # it came quantized: its kernels must stay whole
-            self._golden = _Quantized(build, rows, threads)
+            self._golden = _Quantized(build, rows)
         else:
-            self._golden = PartedRun(build.reference, list(by_name), threads=threads)
+            self._golden = PartedRun(build.reference, list(by_name))
         parts = [[by_name[name] for name in group] for group in self._golden.groups]
-        self._simulated = SimulatedRunner(build.graph, build.layers, parts, threads, fast=True)
+        self._simulated = SimulatedRunner(build.graph, build.layers, parts, fast=True)
 
     def run(
         self, feeds: Mapping[str, np.ndarray]
@@ -106,10 +105,10 @@ class EntireRun:
 class _Quantized:
     """A quantized graph in the place of the float one."""
 
-    def __init__(self, build: Quantized, rows: Sequence[Row], threads: int) -> None:
+    def __init__(self, build: Quantized, rows: Sequence[Row]) -> None:
         self.groups = [[row.golden] for row in rows]
         parts = [[row] for row in rows]
-        self._side = SimulatedRunner(build.reference, build.layers, parts, threads, fast=True)
+        self._side = SimulatedRunner(build.reference, build.layers, parts, fast=True)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
         """As :meth:`PartedRun.run`."""

@@ -29,8 +29,6 @@ def with_output_impact(
     build: Quantized,
     samples: Iterable[Mapping[str, np.ndarray]],
     *,
-    count: int = LAYERS,
-    threads: int = 1,
     reporter: Reporter | None = None,
 ) -> AccuracyReport:
     """The report with the output impact of its worst layers.
@@ -45,8 +43,6 @@ def with_output_impact(
         report: of this build.
         build: its float graph, its quantized one, and its layers.
         samples: feeds; one is enough for a ranking.
-        count: how many layers, those with the lowest SQNR by themselves.
-        threads: of the sessions.
         reporter: told of the progress, asked whether to stop.
 
     Raises:
@@ -54,11 +50,11 @@ def with_output_impact(
     """
     reporter = reporter or NullReporter()
     rows = {row.label: row for row in layer_rows(build)}
-    noisy = noisiest(report, count)
+    noisy = noisiest(report, LAYERS)
     asked = [rows[layer.tensor] for layer in noisy if rows[layer.tensor].computed]
     if not asked:
         return report
-    measure = _Measure(build, asked, threads)
+    measure = _Measure(build, asked)
     for done, feeds in enumerate(samples):
         measure.add_sample(feeds, reporter, done)
     shares = measure.shares()
@@ -72,17 +68,17 @@ def with_output_impact(
 class _Measure:
     """The float graph with an error to add at some tensors, and sums over samples."""
 
-    def __init__(self, build: Quantized, rows: Sequence[Row], threads: int) -> None:
+    def __init__(self, build: Quantized, rows: Sequence[Row]) -> None:
         float_graph = build.reference
         self._rows = rows
         self._outputs = [s.name for s in float_graph.outputs if s.dtype == "float32"]
-        side = SimulatedRunner(build.graph, build.layers, [rows], threads)
-        self._alone = IsolatedLayerRunner(side, [rows], threads)
+        side = SimulatedRunner(build.graph, build.layers, [rows])
+        self._alone = IsolatedLayerRunner(side, [rows])
         with_inputs = _with_inputs(float_graph, self._alone.golden(0), rows)
-        self._golden = GoldenRunner(float_graph, [with_inputs], threads)
+        self._golden = GoldenRunner(float_graph, [with_inputs])
         self._golden.keep_for(self._alone)
-        self._simulator = Session(build.graph, threads=threads)
-        self._float = _open_to_errors(float_graph, rows, self._outputs, threads)
+        self._simulator = Session(build.graph)
+        self._float = _open_to_errors(float_graph, rows, self._outputs)
         self._noise = {row.label: dict.fromkeys(self._outputs, 0.0) for row in rows}
         self._total = dict.fromkeys(self._outputs, 0.0)
 
@@ -127,9 +123,7 @@ def _with_inputs(graph: Graph, needed: Iterable[str], rows: Sequence[Row]) -> li
     return [*rows, *read]
 
 
-def _open_to_errors(
-    graph: Graph, rows: Sequence[Row], outputs: Sequence[str], threads: int
-) -> Submodel:
+def _open_to_errors(graph: Graph, rows: Sequence[Row], outputs: Sequence[str]) -> Submodel:
     """The float graph in which an input is added to every row's tensor."""
     model = SubmodelBuilder(graph)
     walk = model.walk(outputs, ())
@@ -154,4 +148,4 @@ def _open_to_errors(
         if _ERROR + row.golden in reached
     ]
     types = [model.type_of(name) for name in dict.fromkeys(outputs)]
-    return model.assemble(nodes, inputs, types, walk.ends, threads)
+    return model.assemble(nodes, inputs, types, walk.ends)

@@ -53,8 +53,6 @@ def rounding_sensitivity(
     *,
     golden: Graph | None = None,
     inner: bool = True,
-    seeds: int = SEEDS,
-    threads: int = 1,
     reporter: Reporter | None = None,
 ) -> RoundingSensitivity:
     """Measure how far a quantized graph moves.
@@ -65,8 +63,6 @@ def rounding_sensitivity(
         samples: feeds; at most ``MOST_SAMPLES`` of them are taken.
         golden: its float graph, for the SQNR of the quantization.
         inner: whether layers are told too; without, outputs alone.
-        seeds: runs with shaken tensors.
-        threads: of the sessions.
         reporter: told of the progress, asked whether to stop.
 
     Raises:
@@ -81,7 +77,7 @@ def rounding_sensitivity(
     form = reference_form(vendor_form(graph), names=True)
     stored = _stored(layers, form) if inner else {}
     sides = _Sides(graph, layers, stored, golden)
-    ways = ["integer", "halves up", *(f"edge {seed}" for seed in range(1, seeds + 1))]
+    ways = ["integer", "halves up", *(f"edge {seed}" for seed in range(1, SEEDS + 1))]
     held: list[dict[str, np.ndarray]] = []
     done = 0
 
@@ -94,15 +90,15 @@ def rounding_sensitivity(
         reporter.emit(Progress("rounding", done, len(ways), way))
 
     shaken = Shaken(form)
-    session = Session(shaken.graph, outputs=sides.tensors, threads=threads, reference=True)
+    session = Session(shaken.graph, outputs=sides.tensors, reference=True)
     held += [session.run({**feed, **shaken.still}) for feed in feeds]
-    sides.lose(held, feeds, threads)
-    for seed in range(1, seeds + 1):
+    sides.lose(held, feeds)
+    for seed in range(1, SEEDS + 1):
         numbers = shaken.numbers(seed)
         compare(f"edge {seed}", (session.run({**feed, **numbers}) for feed in feeds))
     for way, other in (("halves up", halves_up(form)), ("integer", graph)):
         reference = other is not graph
-        session = Session(other, outputs=sides.tensors, threads=threads, reference=reference)
+        session = Session(other, outputs=sides.tensors, reference=reference)
         compare(way, map(session.run, feeds))
     return RoundingSensitivity(
         outputs=tuple(sides.outputs()),
@@ -266,12 +262,11 @@ class _Sides:
         self,
         held: Sequence[Mapping[str, np.ndarray]],
         feeds: Sequence[Mapping[str, np.ndarray]],
-        threads: int,
     ) -> None:
         """What the quantization costs: the results beside those of the float graph."""
         if self._golden is None:
             return
-        session = Session(self._golden, threads=threads)
+        session = Session(self._golden)
         for feed, values in zip(feeds, held, strict=True):
             exact = session.run(feed, self._own)
             for name in self._own:

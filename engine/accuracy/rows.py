@@ -90,7 +90,7 @@ def float_rows(graph: Graph) -> tuple[Row, ...]:
 def _rows(float_graph: Graph, qdq_graph: Graph, layers: LayerMap) -> Iterator[Row]:
     stored = layers.stored
     for value in float_graph.model.graph.inputs:
-        name, size = value.name or "", _bytes(value)
+        name, size = value.name or "", float_bytes(value)
         if spec_of(value).dtype != "float32":
             continue
         yield Row(name, INPUT, name, name, name, size, (), "float32")
@@ -111,12 +111,13 @@ def _rows(float_graph: Graph, qdq_graph: Graph, layers: LayerMap) -> Iterator[Ro
                 name,
                 name,
                 None if fused else name,
-                _bytes(value),
+                float_bytes(value),
                 origins(node),
                 "" if fused else dtype,
                 layers.by_tensor.get(name),
             )
 
 
-def _bytes(value: ir.Value) -> int:
+def float_bytes(value: ir.Value) -> int:
+    """Bytes of a tensor as float32; an open dimension counts as one."""
     return 4 * math.prod(max(dim, 1) for dim in spec_of(value).shape)

@@ -78,14 +78,14 @@ class QuantizedTensor:
 class GoldenRunner:
     """Runs the float graph."""
 
-    def __init__(self, graph: Graph, parts: Sequence[Sequence[Row]], threads: int) -> None:
+    def __init__(self, graph: Graph, parts: Sequence[Sequence[Row]]) -> None:
         model = SubmodelBuilder(graph)
         stops: set[str] = set()
         self._parts: list[Submodel | None] = []
         self._keep: list[set[str]] = []
         for rows in parts:
             outputs = [row.golden for row in rows if not model.is_input(row.golden)]
-            self._parts.append(model.submodel(outputs, stops, threads) if outputs else None)
+            self._parts.append(model.submodel(outputs, stops) if outputs else None)
             stops.update(outputs)
 
     def keep_for(self, isolated: IsolatedLayerRunner | None) -> None:
@@ -108,7 +108,6 @@ class SimulatedRunner:
         graph: with Q/DQ nodes.
         layers: of it.
         parts: rows.
-        threads: of the sessions.
         fast: whether float layers get the simulator's own kernels, which take longer to set up;
             what is between integers of 16 bits may differ by one of them without.
     """
@@ -118,7 +117,6 @@ class SimulatedRunner:
         graph: Graph,
         layers: LayerMap,
         parts: Sequence[Sequence[Row]],
-        threads: int,
         *,
         fast: bool = False,
     ) -> None:
@@ -147,7 +145,7 @@ class SimulatedRunner:
                 self.quantized_tensors[row.simulated].tensor for row in rows if row.simulated
             ]
             outputs = [name for name in dict.fromkeys(outputs) if not self.model.is_input(name)]
-            part = self.model.submodel(outputs, stops, threads, fast=fast) if outputs else None
+            part = self.model.submodel(outputs, stops, fast=fast) if outputs else None
             self._parts.append(part)
             stops.update(outputs)
         self._keep = needed_later([set(part.inputs) if part else set() for part in self._parts])
@@ -174,17 +172,16 @@ class IsolatedLayerRunner:
     Args:
         side: the quantized graph, whose messages are shared.
         parts: rows.
-        threads: of the sessions.
     """
 
-    def __init__(self, side: SimulatedRunner, parts: Sequence[Sequence[Row]], threads: int) -> None:
+    def __init__(self, side: SimulatedRunner, parts: Sequence[Sequence[Row]]) -> None:
         self._side = side
         self._by_name: dict[str, tuple[Row, QuantizedTensor]] = {}
         for row in (row for rows in parts for row in rows if row.simulated is not None):
             quantized = side.quantized_tensors[row.simulated or ""]
             for name in quantized.cut_tensors:
                 self._by_name.setdefault(name, (row, quantized))
-        self._made = [self._part(rows, threads) for rows in parts]
+        self._made = [self._part(rows) for rows in parts]
         self._rows = parts
 
     def golden(self, index: int) -> set[str]:
@@ -211,7 +208,7 @@ class IsolatedLayerRunner:
             )
         return values
 
-    def _part(self, rows: Sequence[Row], threads: int) -> tuple[Submodel, dict[str, str]] | None:
+    def _part(self, rows: Sequence[Row]) -> tuple[Submodel, dict[str, str]] | None:
         model = self._side.model
         targets = [
             self._side.quantized_tensors[row.simulated].written
@@ -233,7 +230,7 @@ class IsolatedLayerRunner:
         nodes += [renamed(model.nodes[index], self._by_name) for index in walk.nodes]
         outputs = [model.type_of(name, OWN + name) for name in targets]
         part = model.assemble(
-            nodes, [value for value, _ in inputs.values()], outputs, sorted(constants), threads
+            nodes, [value for value, _ in inputs.values()], outputs, sorted(constants)
         )
         return part, {name: tensor for name, (_, tensor) in inputs.items()}
 

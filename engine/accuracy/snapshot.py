@@ -8,7 +8,6 @@ so. The three lines of comment are our own words.
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.accuracy.analyse import AccuracyReport, chunks
-from engine.accuracy.rows import INPUT, Row
+from engine.accuracy.rows import INPUT, Row, float_bytes
 from engine.accuracy.runners import SimulatedRunner
 from engine.accuracy.three_way import LayerOnBoard
 from engine.base.errors import OutputExistsError
@@ -27,6 +26,7 @@ from engine.base.files import atomic_write, output_errors
 from engine.base.leftovers import let_go, make_owned
 from engine.base.text import sanitize
 from engine.graph.ir import Graph, spec_of
+from engine.graph.ir.arrays import npy_bytes
 from engine.graph.layers import LayerMap
 from engine.wire.build import Distance, LayerAccuracy
 
@@ -386,8 +386,6 @@ def dump_layers(
     layers: LayerMap,
     feeds: Mapping[str, np.ndarray],
     folder: Path,
-    *,
-    threads: int = 1,
 ) -> tuple[Path, ...]:
     """Run a float or QDQ graph once and write what every layer gives.
 
@@ -404,16 +402,14 @@ def dump_layers(
     rows = list(_rows(graph, layers))
     names = file_names([row.label for row in rows])
     parts = chunks(rows)
-    side = SimulatedRunner(graph, layers, parts, threads)
+    side = SimulatedRunner(graph, layers, parts)
     files: list[Path] = []
     known: dict[str, np.ndarray] = {}
     for index, part in enumerate(parts):
         values = side.run(index, feeds, known)
         for row in part:
-            stream = io.BytesIO()
-            np.save(stream, np.asarray(values[row.simulated or ""]), allow_pickle=False)
             path = folder / f"layer_{len(files):04d}_{names[row.label]}.npy"
-            atomic_write(path, stream.getvalue(), overwrite=True)
+            atomic_write(path, npy_bytes(np.asarray(values[row.simulated or ""])), overwrite=True)
             files.append(path)
     return tuple(files)
 
@@ -446,5 +442,4 @@ def _of_constant(node: ir.Node) -> bool:
 def _row(value: ir.Value, op: str, labels: Mapping[str, str]) -> Row:
     name = value.name or ""
     label = labels.get(name, name)
-    size = 4 * math.prod(max(dim, 1) for dim in spec_of(value).shape)
-    return Row(label, op, label, name, name, size)
+    return Row(label, op, label, name, name, float_bytes(value))

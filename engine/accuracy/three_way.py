@@ -204,7 +204,6 @@ def compare_sides(
     board: Runner,
     *,
     sink: BoardSink | None = None,
-    threads: int = 1,
     reporter: Reporter | None = None,
 ) -> tuple[LayerOnBoard, ...]:
     """Compare one sample three ways.
@@ -216,7 +215,6 @@ def compare_sides(
             whose tensors are held at the same time.
         board: gives tensors by the names of ``Row.golden``, float32.
         sink: gets the tensors.
-        threads: of the sessions.
         reporter: told of the progress, asked whether to stop.
 
     Returns:
@@ -229,7 +227,7 @@ def compare_sides(
     reporter = reporter or NullReporter()
     parts = [part for group in groups for part in chunks(group)]
     runs = [number for number, group in enumerate(groups) for _ in chunks(group)]
-    sides = _Sides(build, parts, threads)
+    sides = _Sides(build, parts)
     results: Mapping[str, np.ndarray] = {}
     layers_on_board: list[LayerOnBoard] = []
     total = sum(map(len, groups))
@@ -246,11 +244,11 @@ def compare_sides(
 class _Sides:
     """The graphs of a comparison, part by part."""
 
-    def __init__(self, build: Quantized, parts: Sequence[Sequence[Row]], threads: int) -> None:
-        self._golden = GoldenRunner(build.reference, parts, threads)
+    def __init__(self, build: Quantized, parts: Sequence[Sequence[Row]]) -> None:
+        self._golden = GoldenRunner(build.reference, parts)
         self._golden.keep_for(None)
-        self._simulated = SimulatedRunner(build.graph, build.layers, parts, threads)
-        self._alone = IsolatedLayerRunner(self._simulated, parts, threads)
+        self._simulated = SimulatedRunner(build.graph, build.layers, parts)
+        self._alone = IsolatedLayerRunner(self._simulated, parts)
         self._keep = needed_later([self._alone.golden(index) for index in range(len(parts))])
         tensors = {row.golden for part in parts for row in part}
         self._inside = _Inside(build.reference, build.layers, tensors)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import DatasetError
-from engine.base.events import Progress, Reporter
 from engine.base.findings import Finding
 from engine.base.text import shape_text
 from engine.dataset.dataset_list import Dataset
@@ -108,7 +107,6 @@ def check(
     preprocess: Preprocess,
     *,
     decode: bool = False,
-    reporter: Reporter | None = None,
 ) -> DatasetFacts:
     """Look at every file: its head only (0.2 ms a picture), or with ``decode`` all of it.
 
@@ -123,9 +121,6 @@ def check(
     problems: list[FileProblem] = []
     files = 0
     for index, entry in enumerate(dataset.entries):
-        if reporter is not None:
-            reporter.check_cancelled()
-            reporter.emit(Progress("dataset", index, len(dataset)))
         line = dataset.lines[index] if dataset.lines else index + 1
         files += len(entry)
         if len(entry) != len(checker.plans):
@@ -139,7 +134,7 @@ def check(
     doubts = sanity_findings(
         dataset,
         checker.plans,
-        inspect_samples(dataset, checker.plans, reporter),
+        inspect_samples(dataset, checker.plans),
         one_option=preprocess.names[0] == "channel_mean_value",
     )
     return DatasetFacts(

@@ -184,25 +184,16 @@ class MadeDataset:
     """A list that was written.
 
     Attributes:
-        path: of the list.
         dataset: what it holds.
         found: number of pictures in the folder, chosen or not.
-        skipped: (file, why) of pictures that could not be read, or not be named in a list.
     """
 
-    path: Path
     dataset: Dataset
     found: int
-    skipped: tuple[tuple[Path, str], ...]
 
 
 def make_dataset(
-    folder: Path,
-    out: Path,
-    count: int = 100,
-    seed: int = 0,
-    force: bool = False,
-    reporter: Reporter | None = None,
+    folder: Path, out: Path, count: int = 100, seed: int = 0, force: bool = False
 ) -> MadeDataset:
     """Write a list of ``count`` pictures of ``folder`` (recursive), chosen by ``seed``.
 
@@ -220,7 +211,7 @@ def make_dataset(
         )
     # ".." is only right from the real place of the list, so links are resolved
     start = out.parent.resolve()
-    chosen = sample_images(folder.resolve(), count, seed, reporter, list_in=start)
+    chosen = sample_images(folder.resolve(), count, seed, list_in=start)
     names = [os.path.relpath(path, start) for path in chosen.files]
     text = "".join(f"{name}\n" for name in names)
     atomic_write(out, os.fsencode(text), overwrite=force)
@@ -230,4 +221,4 @@ def make_dataset(
         tuple(range(1, len(names) + 1)),
         chosen.skipped,
     )
-    return MadeDataset(out, dataset, chosen.found, chosen.skipped)
+    return MadeDataset(dataset, chosen.found)

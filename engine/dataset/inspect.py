@@ -18,7 +18,6 @@ import numpy as np
 from PIL import Image
 
 from engine.base.errors import DatasetError
-from engine.base.events import Reporter
 from engine.dataset.dataset_list import Dataset, file_digest
 from engine.dataset.decode import file_kind, open_array, open_image, to_rgb_or_gray
 from engine.dataset.preprocess import InputPlan
@@ -99,22 +98,17 @@ class DatasetStats:
     arrays: dict[int, list[ArrayStats]] = field(default_factory=lambda: defaultdict(list))
 
 
-def inspect_samples(
-    dataset: Dataset, plans: Sequence[InputPlan], reporter: Reporter | None = None
-) -> DatasetStats:
+def inspect_samples(dataset: Dataset, plans: Sequence[InputPlan]) -> DatasetStats:
     """Look at samples that are spread over a dataset; files that cannot be read are passed over.
 
     Args:
         dataset: what to look at.
         plans: of the inputs, in the order of a line's files.
-        reporter: asked before every sample whether to stop.
     """
     looks = DatasetStats()
     until = time.monotonic() + SECONDS
     count = min(MOST, len(dataset))
     for step in range(count):
-        if reporter is not None:
-            reporter.check_cancelled()
         if step and time.monotonic() > until:
             break
         entry = dataset.entries[step * len(dataset) // count]

@@ -102,11 +102,12 @@ def preview(params: PreviewParams) -> Preview:
 @answers(DATASET_MAKE)
 def make(params: MakeParams) -> Made:
     """Write ``dataset.txt`` from a folder of pictures."""
-    result = make_dataset(
+    made = make_dataset(
         Path(params.folder), Path(params.out), params.count, params.seed, params.force
     )
-    skipped = tuple(LeftOut(str(path), why) for path, why in result.skipped)
-    return Made(str(result.path), len(result.dataset), result.found, skipped)
+    dataset = made.dataset
+    skipped = tuple(LeftOut(str(path), why) for path, why in dataset.skipped)
+    return Made(str(dataset.path), len(dataset), made.found, skipped)
 
 
 MOST_SAMPLES = 20_000

@@ -173,23 +173,6 @@ def test_large_graphs_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert one.cosine == pytest.approx(other.cosine, abs=1e-5)
 
 
-def test_runners_can_be_handed_in() -> None:
-    """A board or any other runner takes the simulator's place."""
-    _, quantized = built()
-
-    class Broken:
-        def run(
-            self, given_: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None, /
-        ) -> dict[str, np.ndarray]:
-            golden = golden_of(given_, [n for n in outputs or [] if "dequantized" not in n])
-            return {n: golden.get(n, given_["x"]) * (-1 if n == "g" else 1) for n in outputs or []}
-
-    report = analyse(quantized, feeds(1), simulator=Broken())
-    cosines = {layer.tensor: layer.cumulative.cosine for layer in report.layers if layer.cumulative}
-    assert cosines.pop("g") == pytest.approx(-1)
-    assert all(value == pytest.approx(1) for value in cosines.values())
-
-
 def test_no_sample_and_cancel() -> None:
     _, quantized = built()
     with pytest.raises(UsageError):

@@ -167,8 +167,8 @@ def spoilt_tensors(build: Quantized, row: Row) -> dict[str, np.ndarray]:
         scale = np.float32(params.scale[0])
         wrong = np.rint(wrong / scale) * scale
     parts = [[each] for each in rows]
-    side = SimulatedRunner(build.graph, build.layers, parts, 1)
-    alone = IsolatedLayerRunner(side, parts, 1)
+    side = SimulatedRunner(build.graph, build.layers, parts)
+    alone = IsolatedLayerRunner(side, parts)
     found: dict[str, np.ndarray] = {}
     for index, each in enumerate(rows):
         own = alone.run(index, {**sample, **found})

@@ -57,12 +57,12 @@ def test_make_writes_a_list_that_can_be_read_and_moved(folder: Path, tmp_path: P
     made = make_dataset(folder, tmp_path / "lists.txt")
     lines = (tmp_path / "lists.txt").read_text().splitlines()
     assert lines == [f"pictures/p{i}.png" for i in range(6)] + ["pictures/sub/deep/q.JPG"]
-    assert {(p.name, bool(why)) for p, why in made.skipped} == {
+    assert {(p.name, bool(why)) for p, why in made.dataset.skipped} == {
         ("bad.jpg", True),
         ("cut.jpg", True),
     }
     assert made.found == 9
-    assert read_dataset(made.path).entries == made.dataset.entries
+    assert read_dataset(tmp_path / "lists.txt").entries == made.dataset.entries
     assert len(list(samples(made.dataset, [RGB], Preprocess()))) == 7
     moved = tmp_path / "moved"
     moved.mkdir()
@@ -75,9 +75,9 @@ def test_list_elsewhere_goes_up_and_down(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "a/b"
     other.mkdir(parents=True)
     (tmp_path / "link").symlink_to(other)
-    made = make_dataset(folder, tmp_path / "link/d.txt", count=2)
+    make_dataset(folder, tmp_path / "link/d.txt", count=2)
     assert (other / "d.txt").read_text().startswith("../../pictures/")
-    assert len(list(samples(read_dataset(made.path), [RGB], Preprocess()))) == 2
+    assert len(list(samples(read_dataset(tmp_path / "link/d.txt"), [RGB], Preprocess()))) == 2
 
 
 def test_choice_depends_on_names_and_seed_only(folder: Path, tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_a_folder_takes_names_that_a_list_cannot_hold(folder: Path, tmp_path: Pa
     dataset = read_dataset(folder)
     assert len(dataset_digest(dataset)) == 64
     made = make_dataset(folder, tmp_path / "d.txt")
-    listed = {entry[0].name for entry in read_dataset(made.path).entries}
+    listed = {entry[0].name for entry in read_dataset(tmp_path / "d.txt").entries}
     assert listed == taken - {"my cat.png", "two\nlines.png", "一 二.png"}
-    left = {path.name: why for path, why in made.skipped}
+    left = {path.name: why for path, why in made.dataset.skipped}
     assert "space" in left["my cat.png"]
 
 
@@ -118,7 +118,8 @@ def test_spaces_above_the_pictures_are_no_matter_where_the_list_is_beside_them(
         make_dataset(root, tmp_path / "d.txt")
     assert "folder itself" in caught.value.remedy
     assert not (tmp_path / "d.txt").exists()
-    assert len(read_dataset(make_dataset(root, root / "d.txt").path)) == 1
+    make_dataset(root, root / "d.txt")
+    assert len(read_dataset(root / "d.txt")) == 1
     assert len(read_dataset(root)) == 1
 
 

@@ -67,7 +67,6 @@ class SegmentedSession:
         places: of values and nodes the number of the layer that they are done with, as
             :func:`engine.graph.segments.places_of` tells.
         after: the numbers of the layers that a segment ends after.
-        threads: of one operator.
 
     Attributes:
         crossing: names of the tensors between each segment and those after it.
@@ -77,9 +76,7 @@ class SegmentedSession:
         SimulationError: ONNX Runtime does not take the graph.
     """
 
-    def __init__(
-        self, graph: Graph, places: Places, after: Sequence[int], *, threads: int = 1
-    ) -> None:
+    def __init__(self, graph: Graph, places: Places, after: Sequence[int]) -> None:
         if has_custom(graph):
             raise UsageError(
                 "A model with custom operators cannot be cut into segments here.",
@@ -88,7 +85,7 @@ class SegmentedSession:
             )
         graph = with_types(graph)
         self._inputs, self._outputs = graph.inputs, graph.outputs
-        parts = _Parts(_optimised(graph, threads), places, sorted(set(after)))
+        parts = _Parts(_optimised(graph), places, sorted(set(after)))
         self.crossing = tuple(parts.crossing(number) for number in range(len(parts) - 1))
         self._constants = parts.constant_outputs()
         self._segments: list[_Segment] = []
@@ -96,7 +93,7 @@ class SegmentedSession:
             model = parts.model(number)
             session = None
             if model.graph.output:  # else nobody reads what it computes
-                session = open_model(model.SerializeToString(), threads=threads, level="disabled")
+                session = open_model(model.SerializeToString(), level="disabled")
                 parts.learn(session)
             inputs = tuple(value.name for value in model.graph.input)
             outputs = tuple(value.name for value in model.graph.output)
@@ -141,12 +138,12 @@ class SegmentedSession:
         return {spec.name: known[spec.name] for spec in self._outputs}
 
 
-def _optimised(graph: Graph, threads: int) -> onnx.ModelProto:
+def _optimised(graph: Graph) -> onnx.ModelProto:
     """What a session of the graph really runs."""
     form = prepare_for_ort(graph)
     with tempfile.TemporaryDirectory(prefix="rknntui-") as folder:
         place = Path(folder) / "optimised.onnx"
-        open_model(form.data, threads=threads, optimised_model=place)
+        open_model(form.data, optimised_model=place)
         return onnx.load(place)
 
 

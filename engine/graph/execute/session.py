@@ -81,9 +81,6 @@ class Session:
         reference: whether a QDQ graph is computed in float, operator by operator, without any
             optimization of ONNX Runtime: the form that the vendor's simulator has
             (:mod:`engine.graph.execute.reference_form`). ``level`` and ``lower`` say nothing then.
-        plan_memory: whether ONNX Runtime lays all tensors of a run out in one block, from the
-            second run on: a little faster. It holds that block besides the tensors it hands out;
-            not worth it where those are many.
 
     Raises:
         SimulationError: ONNX Runtime does not take the graph, or a custom operator of it has no
@@ -102,7 +99,6 @@ class Session:
         level: str = "all",
         lower: bool = True,
         reference: bool = False,
-        plan_memory: bool = True,
     ) -> None:
         if level not in LEVELS:
             raise UsageError(
@@ -126,7 +122,6 @@ class Session:
         self._form: RuntimeModel | None = None if self._lowered is self._graph else form
         self._threads = threads
         self._level = "disabled" if reference else level
-        self._plan_memory = plan_memory
         self._plans: OrderedDict[frozenset[str], _Plan] = OrderedDict()
         own = [spec.name for spec in self._graph.outputs]
         self._names = own + [name for name in outputs or () if name not in own]
@@ -223,7 +218,6 @@ class Session:
             threads=self._threads,
             level=self._level,
             optimised_model=optimised_model,
-            plan_memory=self._plan_memory,
             weights=weights,
         )
 
@@ -242,7 +236,8 @@ def open_model(
     """A serialised model as it is, in ONNX Runtime, with the settings of every session here.
 
     ``without``: rewrites of ONNX Runtime, by name, that are not worth their time; ``plan_memory``:
-    as of :class:`Session`;
+    whether all tensors of a run are laid out in one block, from the second run on: a little faster,
+    but that block is held besides the tensors that are handed out;
     ``pooled``: memory of the pool that such sessions share; ``weights``: constants that the model
     says are outside of it, which must live as long as the session.
 

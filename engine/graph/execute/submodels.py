@@ -50,7 +50,6 @@ class Submodel:
         self,
         source: SubmodelBuilder,
         model: onnx.ModelProto,
-        threads: int,
         weights: Mapping[str, np.ndarray],
         fast: bool = False,
     ) -> None:
@@ -61,14 +60,13 @@ class Submodel:
         self._run: Callable[[dict[str, np.ndarray]], list[np.ndarray]]
         if source.custom:
             graph = Graph.from_proto(model, operators=source.graph.operators)
-            session = Session(graph, threads=threads, lower=False)
+            session = Session(graph, lower=False)
             self._run = lambda feeds: list(session.run(feeds, names).values())
             return
         # "all" only adds layouts for long runs of float convolutions, and takes three times as
         # long to set up
         loaded = open_model(
             model.SerializeToString(),
-            threads=threads,
             level="all" if fast else "extended",
             without=() if fast else _COSTLY,
             plan_memory=False,
@@ -182,7 +180,7 @@ class SubmodelBuilder:
         behind = self.walk(reads, stops)
         return Ancestors(tuple(sorted(own.union(behind.nodes))), behind.ends)
 
-    def parts(self, groups: Sequence[Sequence[str]], threads: int) -> list[Submodel]:
+    def parts(self, groups: Sequence[Sequence[str]]) -> list[Submodel]:
         """The graph in parts that give a group of tensors each, and what later ones need of them.
 
         Every node is in the first part that needs it; where a part needs something of an earlier
@@ -210,11 +208,11 @@ class SubmodelBuilder:
             inputs = [self.type_of(n) for n in taken if n in self._writers or n in self._inputs]
             outputs = [self.type_of(n) for n in produced if n not in taken]
             members = [self.nodes[index] for index in sorted(inner)]
-            models.append(self.assemble(members, inputs, outputs, taken, threads, fast=True))
+            models.append(self.assemble(members, inputs, outputs, taken, fast=True))
         return models
 
     def submodel(
-        self, outputs: Sequence[str], stops: Collection[str], threads: int, *, fast: bool = False
+        self, outputs: Sequence[str], stops: Collection[str], *, fast: bool = False
     ) -> Submodel:
         """What gives ``outputs``, fed with those of ``stops`` that it needs.
 
@@ -225,7 +223,7 @@ class SubmodelBuilder:
         nodes = [renamed(self.nodes[index], stops) for index in walk.nodes]
         inputs = [self.type_of(n) for n in walk.ends if n in stops or n in self._inputs]
         output_types = [self.type_of(name) for name in dict.fromkeys(outputs)]
-        return self.assemble(nodes, inputs, output_types, walk.ends, threads, fast=fast)
+        return self.assemble(nodes, inputs, output_types, walk.ends, fast=fast)
 
     def assemble(
         self,
@@ -233,7 +231,6 @@ class SubmodelBuilder:
         inputs: Sequence[onnx.ValueInfoProto],
         outputs: Sequence[onnx.ValueInfoProto],
         constants: Collection[str],
-        threads: int,
         *,
         fast: bool = False,
     ) -> Submodel:
@@ -253,7 +250,7 @@ class SubmodelBuilder:
             known = {value.name for value in (*inner.input, *inner.output)}
             names = dict.fromkeys(n for node in nodes for n in node.output if n not in known)
             inner.value_info.extend(self._types[n] for n in names if n in self._types)
-        return Submodel(self, model, threads, weights, fast)
+        return Submodel(self, model, weights, fast)
 
 
 def renamed(node: onnx.NodeProto, stops: Collection[str]) -> onnx.NodeProto:
@@ -296,7 +293,6 @@ class PartedRun:
         graph: no Q/DQ pairs: a cut between them would take integer kernels apart.
         tensors: which to give; inputs of the graph are none of them, nor are integers of a
             quantized graph, which may run as uint8.
-        threads: of one operator.
 
     Attributes:
         groups: the tensors of every part, in the order of the graph.
@@ -305,7 +301,7 @@ class PartedRun:
         SimulationError: ONNX Runtime does not take the graph.
     """
 
-    def __init__(self, graph: Graph, tensors: Sequence[str], *, threads: int = 1) -> None:
+    def __init__(self, graph: Graph, tensors: Sequence[str]) -> None:
         graph = with_types(graph)
         if is_quantized(graph):
             # int8 activations: ONNX Runtime's own way to uint8 fails on nodes that it inserted
@@ -321,7 +317,7 @@ class PartedRun:
             elif constant is not None:
                 self._constants[name] = constant
         self.groups = _groups(graph, order)
-        self._parts = model.parts(self.groups, threads)
+        self._parts = model.parts(self.groups)
         self._last = {n: i for i, part in enumerate(self._parts) for n in part.inputs}
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:

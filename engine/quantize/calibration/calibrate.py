@@ -57,7 +57,6 @@ def calibrate(
     graph: Graph,
     feeds: Iterable[Mapping[str, np.ndarray]],
     *,
-    threads: int = 1,
     reporter: Reporter | None = None,
     limit: int | None = None,
     resume: Observations | None = None,
@@ -68,11 +67,11 @@ def calibrate(
 ) -> Observations:
     """Run the float graph over the samples and note what quantization needs to know.
 
+    On one thread: more change the order of additions, thus the last bit of a range.
+
     Args:
         graph: the float graph; a graph that has Q/DQ nodes keeps them and needs no observations.
         feeds: one mapping of input name to array a sample; read one at a time and never kept.
-        threads: of ONNX Runtime. The number changes the order of additions, thus the last bit of a
-            range: builds use one, so that they are the same everywhere.
         reporter: gets a ``Progress`` a sample, and may cancel.
         limit: read at most so many samples (:func:`sample_limit`).
         resume: what an earlier run over the same graph and samples gave to ``checkpoint``; the
@@ -92,7 +91,7 @@ def calibrate(
     reporter = reporter or NullReporter()
     chosen = Plan() if is_quantized_source(graph) else plan(graph)
     _check_constants(graph)
-    tally = _Accumulator(graph, chosen, threads, visit, brief=brief)
+    tally = _Accumulator(graph, chosen, visit, brief=brief)
     if resume is not None:
         tally.resume(resume)
     total = len(feeds) if isinstance(feeds, Sized) else 0
@@ -147,9 +146,7 @@ class _Accumulator:
     unchanged.
     """
 
-    def __init__(
-        self, graph: Graph, plan: Plan, threads: int, visit: Visit | None, *, brief: bool
-    ) -> None:
+    def __init__(self, graph: Graph, plan: Plan, visit: Visit | None, *, brief: bool) -> None:
         self._visit = visit
         self._brief = brief
         self._sources = _copied_from(graph, plan)
@@ -157,7 +154,7 @@ class _Accumulator:
         self._readers: dict[InputSum, list[str]] = {}
         for node, input_sum in input_sums(graph, plan).items():
             self._readers.setdefault(input_sum, []).append(node)
-        self._watch = ActivationObserver(graph, watched, list(self._readers), threads, brief)
+        self._watch = ActivationObserver(graph, watched, list(self._readers), brief)
         self._tensors = {name: _TensorAccumulator() for name in watched}
         self._sums = Sums(self._readers)
         self._waiting = 0

@@ -122,7 +122,6 @@ class ActivationObserver:
         graph: the float graph.
         tensors: whose range and values are wanted, besides those that ``sums`` name.
         sums: what layers want to have summed.
-        threads: of ONNX Runtime.
         whole: tell the ranges of whole tensors, not of channels.
     """
 
@@ -131,7 +130,6 @@ class ActivationObserver:
         graph: Graph,
         tensors: Sequence[str],
         sums: Sequence[InputSum],
-        threads: int,
         whole: bool = False,
     ) -> None:
         self._summed = dict.fromkeys(input_sum.tensor for input_sum in sums)
@@ -147,7 +145,7 @@ class ActivationObserver:
             if any(name in self._channels for name, _ in follow):
                 self._channels.add(source)
         # a graph of which nothing is wanted runs all the same: it may refuse a sample
-        self._run = PartedRun(graph, inner or own, threads=threads)
+        self._run = PartedRun(graph, inner or own)
 
     def run(self, feed: Mapping[str, np.ndarray], sample: int) -> Iterator[tuple[str, SampleStats]]:
         """Every tensor on one sample; ``sample`` counts from 0, for errors.

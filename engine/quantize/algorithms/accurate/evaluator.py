@@ -55,7 +55,7 @@ class CandidateEvaluator:
         }
         self._nodes = {name: graph.node(name) for name in plan.weights}
         self._fetched = [value.name or "" for value in self._inner.outputs]
-        self._session = open_model(Graph(work.model).to_bytes(), threads=1)
+        self._session = open_model(Graph(work.model).to_bytes())
 
     def inputs(
         self, activations: Mapping[str, QuantParams], weights: Mapping[str, LayerWeights]
