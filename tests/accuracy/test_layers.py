@@ -146,7 +146,7 @@ def test_tensors_of_rank_0_have_rows(dtype: str, tmp_path: Path) -> None:
     net = Net()
     stem = net.conv(net.input(1, 3, 8, 8), 3, 4)
     gain = net.op("ReduceMean", net.op("Abs", stem), keepdims=0)
-    root = net.op("Add", net.op("Mul", gain, net.constant(2.0)), net.constant(0.5))
+    root = net.op("Add", net.op("Mul", gain, 2.0), 0.5)
     graph = net.graph(net.op("Mul", stem, root), net.op("ReduceMax", stem, keepdims=0))
     samples = net.feeds(3)
     done = quantize(graph, calibrate(graph, samples), QuantizeSettings(dtype=dtype))

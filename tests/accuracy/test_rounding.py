@@ -28,8 +28,8 @@ def dense_net() -> tuple[Net, Quantized]:
     """Of x (512, 64): a dense layer, LeakyRelu, a dense layer."""
     net = Net(3)
     x = net.input(512, 64)
-    h = net.op("LeakyRelu", net.op("MatMul", x, net.constant(net.normal(64, 96))), alpha=0.2)
-    graph = net.graph(net.op("MatMul", h, net.constant(net.normal(96, 48))))
+    h = net.op("LeakyRelu", net.op("MatMul", x, net.normal(64, 96)), alpha=0.2)
+    graph = net.graph(net.op("MatMul", h, net.normal(96, 48)))
     return net, quantize(graph, calibrate(graph, net.feeds(6)))
 
 
@@ -122,7 +122,7 @@ def test_half_precision_is_shaken_too() -> None:
     """By less than a thousandth of its step: a few numbers become their neighbour."""
     net = Net(3)
     x = net.input(512, 64)
-    graph = net.graph(net.op("MatMul", x, net.constant(net.normal(64, 96))))
+    graph = net.graph(net.op("MatMul", x, net.normal(64, 96)))
     settings = QuantizeSettings(dtype="float16")
     done = quantize(graph, calibrate(graph, net.feeds(3)), settings)
     shaken, feed = Shaken(done.graph), net.feeds(1)[0]

@@ -55,11 +55,12 @@ class Net:
         """Random float32 numbers."""
         return (self.rng.normal(size=shape) * scale).astype(np.float32)
 
-    def op(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        """A node; the name of its output, or the names of its outputs."""
+    def op(self, kind: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+        """A node that reads tensors by name and numbers; its output's name, or its outputs'."""
         self._count += 1
         names = [f"{kind}_{self._count}_{i}" for i in range(outputs)]
-        node = helper.make_node(kind, list(inputs), names, f"{kind}_{self._count}", **attributes)
+        read = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        node = helper.make_node(kind, read, names, f"{kind}_{self._count}", **attributes)
         self.nodes.append(node)
         return names[0] if outputs == 1 else names
 
@@ -100,13 +101,28 @@ class Net:
             for _ in range(count)
         ]
 
+    def quantized(
+        self, *outputs: str, count: int = 3, scale: float = 1.0, **settings: Any
+    ) -> tuple[Graph, list[dict[str, np.ndarray]], Quantized]:
+        """The graph with the given outputs, random samples, and it quantized on them."""
+        graph = self.graph(*outputs)
+        feeds = self.feeds(count, scale)
+        return graph, feeds, quantize_net(graph, feeds, **settings)
+
+    def given(
+        self, *outputs: str, count: int = 3, scale: float = 1.0
+    ) -> tuple[list[dict[str, np.ndarray]], Graph]:
+        """Random samples, and the quantized graph with the given outputs."""
+        _, feeds, done = self.quantized(*outputs, count=count, scale=scale)
+        return feeds, done.graph
+
 
 def small_cnn(seed: int = 0) -> tuple[Net, Graph]:
     """A net with every common form: depthwise, residual, branches, pooling, Gemm, Softmax."""
     net = Net(seed)
     x = net.input(1, 3, 24, 24, name="image")
     stem = net.op("Relu", net.conv(x, 3, 8, strides=[2, 2]))
-    depthwise = net.op("Clip", net.conv(stem, 8, 8, group=8), net.constant(0.0), net.constant(6.0))
+    depthwise = net.op("Clip", net.conv(stem, 8, 8, group=8), 0.0, 6.0)
     point = net.conv(depthwise, 8, 8, kernel=1, pads=[0] * 4)
     residual = net.op("Relu", net.op("Add", point, stem))
     pooled = net.op("MaxPool", residual, kernel_shape=[2, 2], strides=[2, 2])
@@ -114,7 +130,7 @@ def small_cnn(seed: int = 0) -> tuple[Net, Graph]:
     gate = net.conv(pooled, 8, 4, kernel=1, pads=[0] * 4)
     right = net.op("Mul", gate, net.op("Sigmoid", gate))
     both = net.op("Concat", left, right, axis=1)
-    up = net.op("Resize", both, "", net.constant([1.0, 1.0, 2.0, 2.0]), mode="nearest")
+    up = net.op("Resize", both, "", [1.0, 1.0, 2.0, 2.0], mode="nearest")
     cut = net.op("AveragePool", up, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
     mean = net.op("GlobalAveragePool", cut)
     flat = net.op("Flatten", mean)
@@ -123,10 +139,16 @@ def small_cnn(seed: int = 0) -> tuple[Net, Graph]:
     boxes = net.op(
         "Reshape",
         net.op("Transpose", net.conv(both, 8, 4), perm=[0, 2, 3, 1]),
-        net.constant(np.array([1, -1, 4])),
+        np.array([1, -1, 4]),
     )
     scores = net.op("Softmax", logits)
     return net, net.graph(scores, boxes)
+
+
+def seen_cnn(count: int = 2) -> tuple[Graph, Observations]:
+    """The small net and what calibration saw of it."""
+    net, graph = small_cnn()
+    return graph, calibrate(graph, net.feeds(count))
 
 
 def quantize_net(

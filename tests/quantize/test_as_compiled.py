@@ -46,7 +46,7 @@ def activated(net: Net, kind: str) -> str:
     if "hard" in kind:
         return str(net.op("HardSwish" if "swish" in kind else "HardSigmoid", y))
     if kind == "prelu":
-        return str(net.op("PRelu", y, net.constant(net.normal(4, 1, 1))))
+        return str(net.op("PRelu", y, net.normal(4, 1, 1)))
     return str(net.op("Relu" if kind == "relu" else "LeakyRelu", y))
 
 
@@ -66,9 +66,8 @@ def activated(net: Net, kind: str) -> str:
 def test_what_is_not_rounded(kind: str, count: int) -> None:
     net = Net()
     out = activated(net, kind)
-    graph = net.graph(net.conv(out, 4, 4))
-    feeds = net.feeds(3)
-    given = quantize_net(graph, feeds).graph
+    graph, feeds, done = net.quantized(net.conv(out, 4, 4))
+    given = done.graph
     assert len(fused_roundings(given)) == count
     compiled = as_compiled(given)
     pairs = [sum(n.op_type == "QuantizeLinear" for n in each.nodes) for each in (given, compiled)]
@@ -83,9 +82,8 @@ def test_what_is_not_rounded(kind: str, count: int) -> None:
 
 def test_a_runnable_graph_has_the_numbers_of_the_compiled_one() -> None:
     net = Net()
-    graph = net.graph(net.conv(activated(net, "add"), 4, 4))
-    feeds = net.feeds(2)
-    given = quantize_net(graph, feeds).graph
+    graph, feeds, done = net.quantized(net.conv(activated(net, "add"), 4, 4), count=2)
+    given = done.graph
     plain = Runnable("key", "model", quantized=True, graph=given, session=Session(given))
     (wanted,) = Session(as_compiled(given)).run(feeds[0]).values()
     (found,) = plain.in_form("integer", compiled=True).run(feeds[0]).values()
@@ -98,9 +96,7 @@ def test_a_runnable_graph_has_the_numbers_of_the_compiled_one() -> None:
 def test_a_runnable_graph_has_the_numbers_of_the_vendors_simulator(compiled: bool) -> None:
     """The file that is handed over, in ONNX Runtime as it stands: what its simulator computes."""
     net = Net()
-    graph = net.graph(net.conv(activated(net, "leaky"), 4, 4))
-    feeds = net.feeds(3)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(net.conv(activated(net, "leaky"), 4, 4))
     plain = Runnable("key", "model", quantized=True, graph=given, session=Session(given))
     runnable = plain.in_form("reference", compiled=compiled)
     file = lower_for_vendor(as_compiled(given) if compiled else given).SerializeToString()
@@ -127,7 +123,7 @@ def test_a_tensor_that_is_an_output_is_rounded_for_who_looks_at_it_alone() -> No
     net = Net()
     x = net.input(1, 4, 6, 6)
     y = net.conv(x, 4, 4)
-    given = quantize_net(net.graph(net.op("LeakyRelu", y), y), net.feeds(3)).graph
+    _, given = net.given(net.op("LeakyRelu", y), y)
     assert not fused_roundings(given)  # it is stored: the compiler has to round it
 
 
@@ -135,9 +131,9 @@ def test_a_tensor_that_is_an_output_is_rounded_for_who_looks_at_it_alone() -> No
 def test_a_mean_over_a_large_window_in_stages(sides: tuple[int, int]) -> None:
     net = Net()
     net.input(1, 3, *sides)
-    graph = net.graph(net.op("GlobalAveragePool", net.op("Relu", net.conv("input0", 3, 3))))
-    feeds = net.feeds(2)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(
+        net.op("GlobalAveragePool", net.op("Relu", net.conv("input0", 3, 3))), count=2
+    )
     staged = means_in_stages(given)
     assert {node.name for node in given.nodes} < {node.name for node in staged.nodes}
     (mean,) = quantized_means(staged)
@@ -169,9 +165,7 @@ def test_an_average_pool_is_a_convolution_in_the_file(pads: int) -> None:
     pooled = net.op(
         "AveragePool", x, kernel_shape=[2, 2], strides=[2, 2], pads=[pads] * 4, count_include_pad=1
     )
-    graph = net.graph(pooled)
-    feeds = net.feeds(3)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(pooled)
     model = lower_for_vendor(given)
     assert [n.op_type for n in model.graph.node if n.name == "AveragePool_2"] == ["Conv"]
     (name,) = (spec.name for spec in given.outputs)
@@ -196,9 +190,7 @@ def test_windows_that_count_otherwise_stay(attributes: dict[str, object]) -> Non
 def test_outputs_that_are_read_inside_have_their_own_dequantization() -> None:
     net = Net()
     y = net.conv(net.input(1, 4, 6, 6), 4, 4)
-    graph = net.graph(net.op("LeakyRelu", net.conv(y, 4, 4)), y)
-    feeds = net.feeds(3)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(net.op("LeakyRelu", net.conv(y, 4, 4)), y)
     model = lower_for_vendor(given)
     read = {name for node in model.graph.node for name in node.input}
     outputs = {value.name for value in model.graph.output}
@@ -211,8 +203,7 @@ def test_outputs_that_are_read_inside_have_their_own_dequantization() -> None:
 def test_a_mean_over_a_small_window_stays() -> None:
     net = Net()
     net.input(1, 3, 8, 8)
-    graph = net.graph(net.op("GlobalAveragePool", net.conv("input0", 3, 3)))
-    given = quantize_net(graph, net.feeds(2)).graph
+    _, given = net.given(net.op("GlobalAveragePool", net.conv("input0", 3, 3)), count=2)
     assert means_in_stages(given) is given
     assert len(list(lower_for_runtime(given).nodes)) == len(list(given.nodes))
 
@@ -221,9 +212,9 @@ def test_a_mean_over_a_small_window_stays() -> None:
 def test_a_mean_stays_one_where_the_file_is_for_several_shapes(level: int, kind: str) -> None:
     net = Net()
     net.input(1, 3, 12, 10)
-    graph = net.graph(net.op("GlobalAveragePool", net.conv("input0", 3, 3, kernel=1)))
-    feeds = net.feeds(2)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(
+        net.op("GlobalAveragePool", net.conv("input0", 3, 3, kernel=1)), count=2
+    )
     model = lower_for_vendor(given, every_shape=True, level=level)
     assert [n.op_type for n in model.graph.node if n.op_type != "Conv"][-3] == kind
     assert sum(node.op_type == "Conv" for node in model.graph.node) == 1
@@ -247,9 +238,7 @@ def test_a_mean_stays_one_where_the_file_is_for_several_shapes(level: int, kind:
 def test_a_hard_sigmoid_is_a_convolution_in_the_file(alpha: float, beta: float) -> None:
     net = Net()
     x = net.conv(net.input(1, 4, 6, 6), 4, 4)
-    graph = net.graph(net.op("HardSigmoid", x, alpha=alpha, beta=beta))
-    feeds = net.feeds(3, scale=3.0)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(net.op("HardSigmoid", x, alpha=alpha, beta=beta), scale=3.0)
     model = lower_for_vendor(given)
     assert "HardSigmoid" not in {node.op_type for node in model.graph.node}
     (name,) = (spec.name for spec in given.outputs)
@@ -277,9 +266,7 @@ def test_the_second_operand_of_a_product_of_two_tensors_is_made_symmetric() -> N
     net = Net()
     x = net.input(1, 4, 6, 6)
     one, two = net.conv(x, 4, 4), net.op("Relu", net.conv(x, 4, 4))
-    graph = net.graph(net.op("MatMul", one, two))
-    feeds = net.feeds(3)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(net.op("MatMul", one, two))
     (product,) = rounded_operands(given)
     left, right = (value.name or "" for value in product.inputs if value is not None)
     compiled = as_compiled(given)
@@ -302,7 +289,7 @@ def test_the_second_operand_of_a_product_of_two_tensors_is_made_symmetric() -> N
     assert np.mean(before != wanted) > 0.05
     # a product with a constant is a convolution: nothing more is rounded
     net = Net()
-    dense = net.graph(net.op("MatMul", net.input(2, 8), net.constant(net.normal(8, 4))))
+    dense = net.graph(net.op("MatMul", net.input(2, 8), net.normal(8, 4)))
     assert rounded_operands(quantize_net(dense, net.feeds(2)).graph) == []
 
 
@@ -317,10 +304,8 @@ def test_a_sigmoid_has_no_finer_steps_than_the_compiler(moved: bool, pooled: boo
         before = net.op("MaxPool", before, kernel_shape=[1, 1])
     y = net.op("Sigmoid", before)
     if moved:
-        y = net.op("Reshape", y, net.constant(np.array([1, 108])))
-    graph = net.graph(y)
-    feeds = net.feeds(3)
-    given = quantize_net(graph, feeds).graph
+        y = net.op("Reshape", y, np.array([1, 108]))
+    feeds, given = net.given(y)
     assert [node.op_type for node in coarse_sigmoids(given)] == ["Sigmoid"]
     fine, coarse = (Session(each).run(feeds[0])[y] for each in (given, as_compiled(given)))
     assert fine.max() > 0
@@ -332,23 +317,21 @@ def test_a_sigmoid_has_no_finer_steps_than_the_compiler(moved: bool, pooled: boo
 def test_a_sigmoid_of_large_results_keeps_its_scale() -> None:
     net = Net()
     y = net.op("Sigmoid", net.conv(net.input(1, 4, 6, 6), 4, 3))
-    given = quantize_net(net.graph(y), net.feeds(3)).graph
+    _, given = net.given(y)
     assert coarse_sigmoids(given) == []
 
 
 def attention(net: Net, *, linear: bool) -> Graph:
     """Queries with a factor, their product with the rest, and a linear layer behind it or none."""
     x = net.input(4, 8, 16)
-    queries = net.op(
-        "Add", net.op("MatMul", x, net.constant(net.normal(16, 16))), net.constant(net.normal(16))
-    )
-    scaled = net.op("Mul", queries, net.constant(np.array(0.125, np.float32)))
+    queries = net.op("Add", net.op("MatMul", x, net.normal(16, 16)), net.normal(16))
+    scaled = net.op("Mul", queries, np.array(0.125, np.float32))
     weights = net.op(
         "Softmax", net.op("MatMul", scaled, net.op("Transpose", x, perm=[0, 2, 1])), axis=-1
     )
     out = net.op("Transpose", net.op("MatMul", weights, x), perm=[1, 0, 2])
     if linear:
-        out = net.op("MatMul", out, net.constant(net.normal(16, 16)))
+        out = net.op("MatMul", out, net.normal(16, 16))
     return net.graph(out)
 
 
@@ -412,14 +395,12 @@ def test_an_activation_that_no_convolution_hands_its_sum_to_is_a_table(
     net = Net()
     x = net.input(1, 4, 6, 6)
     if writer == "transposed":
-        y = net.op("ConvTranspose", x, net.constant(net.normal(4, 4, 2, 2)), strides=[2, 2])
+        y = net.op("ConvTranspose", x, net.normal(4, 4, 2, 2), strides=[2, 2])
     elif writer == "product":
         y = net.op("Mul", net.op("LeakyRelu", x), net.input(1, 4, 6, 6))
     else:
         y = net.conv(x, 4, 4, group=4)
-    graph = net.graph(net.conv(net.op(op, y), 4, 4))
-    feeds = net.feeds(3, scale=4.0)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(net.conv(net.op(op, y), 4, 4), scale=4.0)
     (rounding,) = table_roundings(given)
     assert fused_roundings(given) == []
     before = params_of(rounding)
@@ -460,8 +441,8 @@ def test_an_activation_of_what_is_only_moved_keeps_the_range_of_its_input(op: st
     elif op == "Transpose":
         y = net.op(op, x, perm=[0, 2, 3, 1])
     else:
-        y = net.op(op, x, "", net.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest")
-    given = quantize_net(net.graph(net.op("Tanh", y)), net.feeds(3, scale=4.0)).graph
+        y = net.op(op, x, "", np.array([1, 1, 2, 2], np.float32), mode="nearest")
+    _, given = net.given(net.op("Tanh", y), scale=4.0)
     assert table_roundings(given) == []
 
 
@@ -469,7 +450,7 @@ def test_an_activation_of_what_is_only_moved_keeps_the_range_of_its_input(op: st
 def test_a_convolution_of_groups_hands_its_sum_to_an_activation(op: str) -> None:
     net = Net()
     y = net.op(op, net.conv(net.input(1, 4, 6, 6), 4, 4, group=2))
-    given = quantize_net(net.graph(net.conv(y, 4, 4)), net.feeds(3, scale=4.0)).graph
+    _, given = net.given(net.conv(y, 4, 4), scale=4.0)
     assert len(fused_roundings(given)) == 1
     assert table_roundings(given) == []
 
@@ -478,8 +459,8 @@ def test_a_convolution_of_groups_hands_its_sum_to_an_activation(op: str) -> None
 def test_a_sigmoid_that_nearly_reaches_1_has_the_range_up_to_1(gain: float, fewer: bool) -> None:
     net = Net()
     x = net.input(1, 4, 6, 6)
-    y = net.op("Sigmoid", net.op("Conv", x, net.constant(net.normal(4, 4, 1, 1, scale=gain))))
-    given = quantize_net(net.graph(y), net.feeds(3, scale=4.0)).graph
+    y = net.op("Sigmoid", net.op("Conv", x, net.normal(4, 4, 1, 1, scale=gain)))
+    _, given = net.given(y, scale=4.0)
     scale = parameters(given, y).scale[0]
     assert (0.999 <= scale * 255 < 1) == fewer
     wanted = np.float32(1 / 255) if fewer else np.float32(scale)
@@ -491,9 +472,8 @@ def test_such_tables_are_nearer_to_float_than_the_steps_of_the_file() -> None:
     last = net.conv(net.input(1, 3, 24, 24), 3, 16)
     for _ in range(3):
         last = net.conv(net.op("HardSwish", net.conv(last, 16, 16, group=16)), 16, 16, 1)
-    graph = net.graph(last)
-    feeds = net.feeds(8)
-    given = quantize_net(graph, feeds).graph
+    graph, feeds, done = net.quantized(last, count=8)
+    given = done.graph
     compiled = as_compiled(given)
     assert compiled is not given
 

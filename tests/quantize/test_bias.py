@@ -13,7 +13,7 @@ from engine.quantize.calibration.input_means import Sums, input_sums
 from engine.quantize.calibration.observations import Observations
 from engine.quantize.planning.plan import plan
 from engine.quantize.techniques.rounding import mean_output
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, seen_cnn, small_cnn
 
 FORMS: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ("Conv", (1, 4, 9, 11), (6, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
@@ -90,8 +90,7 @@ def test_a_corrected_layer_has_no_mean_error() -> None:
 
 
 def test_observations_without_means_change_nothing() -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(2))
+    graph, seen = seen_cnn()
     bare = Observations.from_json(seen.to_json())
     with_option = quantize(graph, bare)
     without = quantize(graph, bare, QuantizeSettings(bias_correction=False))

@@ -15,7 +15,7 @@ from engine.base.events import CallbackReporter, Event, Progress
 from engine.graph.execute import Session
 from engine.quantize import Observations, QuantizeSettings, calibrate, quantize
 from engine.quantize.calibration.calibrate import sample_limit
-from tests.quantize.models import Net, quantile, quantize_net, small_cnn, stream
+from tests.quantize.models import Net, quantile, quantize_net, seen_cnn, small_cnn, stream
 
 
 def test_ranges_are_those_of_the_float_graph() -> None:
@@ -43,8 +43,7 @@ def test_the_same_samples_give_the_same_bits() -> None:
 
 
 def test_observations_survive_json() -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(2))
+    _, seen = seen_cnn()
     again = Observations.from_json(json.loads(json.dumps(seen.to_json())))
     assert list(again.tensors) == list(seen.tensors)
     for name, own in again.tensors.items():
@@ -164,7 +163,7 @@ def test_poor_data_is_quantized_and_runs(algorithm: str, kind: str) -> None:
     x = net.input(1, 3, 8, 8)
     y = net.op("Relu", net.conv(x, 3, 4))
     if kind == "dead layer":
-        y = net.op("Relu", net.op("Mul", y, net.constant(0.0)))
+        y = net.op("Relu", net.op("Mul", y, 0.0))
     if kind == "huge bias":
         weight, bias = net.constant(np.zeros((4, 4, 1, 1))), net.constant(np.full(4, 1e6))
         y = net.op("Conv", y, weight, bias)
@@ -256,7 +255,7 @@ def test_a_tensor_that_is_not_finite_is_named() -> None:
     x = net.input(1, 4)
     # 0 / 0 in one place of a tensor whose minimum and maximum look fine
     ratio = net.op("Div", x, x)
-    out = net.op("Add", ratio, net.constant(1.0))
+    out = net.op("Add", ratio, 1.0)
     graph = net.graph(out)
     good = np.array([[1, 2, 3, 4]], np.float32)
     bad = np.array([[1, 0, 3, 4]], np.float32)
@@ -269,7 +268,7 @@ def test_a_tensor_that_is_not_finite_is_named() -> None:
 def test_a_sum_that_overflows_is_no_reason_to_refuse() -> None:
     net = Net()
     x = net.input(1, 64)
-    out = net.op("Add", x, net.constant(1.0))
+    out = net.op("Add", x, 1.0)
     seen = calibrate(net.graph(out), [{x: np.full((1, 64), 2e38, np.float32)}])
     assert seen[x].maximum == np.float32(2e38)
 
@@ -302,12 +301,12 @@ def test_channels_are_those_of_weighted_layers() -> None:
     net = Net()
     x = net.input(1, 4, 6, 6)
     y = net.conv(x, 4, 8)
-    tokens = net.op("Reshape", y, net.constant(np.array([1, 8, 36])))
+    tokens = net.op("Reshape", y, np.array([1, 8, 36]))
     turned = net.op("Transpose", tokens, perm=[0, 2, 1])
-    rows = net.op("MatMul", turned, net.constant(net.normal(8, 5)))
-    windows = net.op("Reshape", rows, net.constant(np.array([4, 9, 5])))
-    flat = net.op("Reshape", windows, net.constant(np.array([36, 5])))
-    out = net.op("Gemm", flat, net.constant(net.normal(5, 3)))
+    rows = net.op("MatMul", turned, net.normal(8, 5))
+    windows = net.op("Reshape", rows, np.array([4, 9, 5]))
+    flat = net.op("Reshape", windows, np.array([36, 5]))
+    out = net.op("Gemm", flat, net.normal(5, 3))
     graph = net.graph(out)
     seen = calibrate(graph, net.feeds(2))
     found = {name: len(seen[name].peaks or ()) for name in (x, y, rows, windows, out)}
@@ -317,7 +316,7 @@ def test_channels_are_those_of_weighted_layers() -> None:
 def test_channels_of_lines_are_those_behind_a_convolution_of_one_axis() -> None:
     net = Net()
     x = net.input(1, 4, 12)
-    first = net.op("LeakyRelu", net.op("Conv", x, net.constant(net.normal(5, 4, 3))))
+    first = net.op("LeakyRelu", net.op("Conv", x, net.normal(5, 4, 3)))
     second = net.op("LeakyRelu", first)
     seen = calibrate(net.graph(net.op("LeakyRelu", second)), net.feeds(2))
     assert [len(seen[name].peaks or ()) for name in (first, second)] == [5, 5]
@@ -365,7 +364,7 @@ def test_what_is_kept_of_one_tensor(shape: tuple[int, ...], low: float) -> None:
 def test_what_a_sigmoid_gave_follows_from_what_it_read() -> None:
     net = Net()
     x = net.input(1, 4, 3, 3)
-    before = net.op("Mul", x, net.constant(3.0))
+    before = net.op("Mul", x, 3.0)
     gate = net.op("Sigmoid", before)
     twice = net.op("Sigmoid", gate)
     graph = net.graph(net.op("Add", net.op("Mul", before, gate), twice))
@@ -392,10 +391,10 @@ def test_what_a_gelu_holds_inside_follows_from_what_it_reads() -> None:
     x = net.input(1, 4, 30, 30)
     weight = np.random.default_rng(3).normal(size=(4, 4, 1, 1)).astype(np.float32)
     before = net.op("Conv", x, net.constant(weight))
-    erf = net.op("Erf", net.op("Div", before, net.constant(1.4142135)))
-    plus = net.op("Add", net.constant(1.0), erf)
+    erf = net.op("Erf", net.op("Div", before, 1.4142135))
+    plus = net.op("Add", 1.0, erf)
     product = net.op("Mul", before, plus)
-    graph = net.graph(net.op("Relu", net.op("Mul", product, net.constant(0.5))))
+    graph = net.graph(net.op("Relu", net.op("Mul", product, 0.5)))
     feeds = net.feeds(3)
     seen = calibrate(graph, feeds)
     derived = {n for found in _derived(graph, list(seen.tensors), ()).values() for n, _ in found}
@@ -414,7 +413,7 @@ def test_what_a_gelu_holds_inside_follows_from_what_it_reads() -> None:
 def test_what_falls_is_read(op: str, constant: float) -> None:
     net = Net()
     x = net.input(1, 4, 3, 3)
-    before = net.op("Mul", x, net.constant([[[[1.0]], [[2.0]], [[3.0]], [[4.0]]]]))
+    before = net.op("Mul", x, [[[[1.0]], [[2.0]], [[3.0]], [[4.0]]]])
     after = net.op(op, before, net.constant(constant))
     graph = net.graph(net.op("Relu", net.op("Add", before, after)))
     feeds = net.feeds(2)
@@ -428,7 +427,7 @@ def test_a_tensor_that_follows_and_overflows_is_named() -> None:
     net = Net()
     x = net.input(1, 2, 3, 3)
     before = net.op("Relu", x)
-    after = net.op("Mul", before, net.constant(3e38))
+    after = net.op("Mul", before, 3e38)
     graph = net.graph(net.op("Add", after, before))
     feeds = net.feeds(1)
     feeds[0][x][0, 0, 0, 0] = 100.0

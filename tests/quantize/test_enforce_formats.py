@@ -46,7 +46,7 @@ def test_biases_are_corrected_in_every_dtype_and_only_where_wanted(
 ) -> None:
     net = Net(4)
     x = net.input(1, 6, 12, 12)
-    graph = net.graph(net.op("Conv", x, net.constant(net.normal(5, 6, 1, 1))))
+    graph = net.graph(net.op("Conv", x, net.normal(5, 6, 1, 1)))
     feeds = [{name: array + 2 for name, array in feed.items()} for feed in net.feeds(9)]
     corrected = mean_error(graph, built(graph, feeds, algorithm, dtype), feeds)
     left = mean_error(graph, built(graph, feeds, algorithm, dtype, bias=False), feeds)

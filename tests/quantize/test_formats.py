@@ -23,7 +23,7 @@ from engine.quantize.dtypes.formats import (
     resolve_dtype,
 )
 from engine.quantize.dtypes.scheme import activation_params, weight_params
-from tests.quantize.models import Net, quantize_net, small_cnn
+from tests.quantize.models import Net, quantize_net, seen_cnn, small_cnn
 
 FORMATS = {scheme.activation for scheme in SCHEMES.values()} | {
     scheme.weight for scheme in SCHEMES.values()
@@ -142,7 +142,7 @@ def test_the_graph_stores_what_the_dtype_says(dtype: str) -> None:
 
 def test_weights_that_half_precision_cannot_hold_are_named() -> None:
     net = Net()
-    out = net.op("Conv", net.input(1, 2, 4, 4), net.constant(net.normal(3, 2, 1, 1, scale=1e6)))
+    out = net.op("Conv", net.input(1, 2, 4, 4), net.normal(3, 2, 1, 1, scale=1e6))
     done = to_float16(net.graph(out))
     assert [f.code for f in done.findings] == ["float16-overflow"]
     assert "Conv_1" in done.findings[0].what
@@ -151,7 +151,7 @@ def test_weights_that_half_precision_cannot_hold_are_named() -> None:
 def test_activations_that_half_precision_cannot_hold_are_named() -> None:
     net = Net()
     x = net.input(1, 8)
-    big = net.op("Gemm", x, net.constant(net.normal(8, 4, scale=1e4)))
+    big = net.op("Gemm", x, net.normal(8, 4, scale=1e4))
     graph = net.graph(net.op("Sigmoid", big))
     seen = calibrate(graph, net.feeds(3, scale=20.0))
     done = quantize(graph, seen, QuantizeSettings(layers={big: "float16"}))
@@ -173,8 +173,7 @@ def test_float16_needs_no_calibration() -> None:
 
 
 def test_an_algorithm_without_ranges_to_choose_is_told() -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(1))
+    graph, seen = seen_cnn(1)
     done = quantize(graph, seen, QuantizeSettings(dtype="w8a16", algorithm="mmse"))
     assert [finding.code for finding in done.findings] == ["algorithm-without-effect"]
     assert quantize(graph, seen, QuantizeSettings(dtype="w8a16")).findings == ()

@@ -23,15 +23,14 @@ from engine.quantize.algorithms.ranges import activation_table
 from engine.quantize.dtypes.formats import LAYER_DTYPES
 from engine.quantize.interface import CalibratedGraph, Prepared, quantize_weights
 from engine.quantize.planning.plan import plan
-from tests.quantize.models import Net, small_cnn
+from tests.quantize.models import Net, seen_cnn, small_cnn
 
 # the function hides the module's name in its package
 quantize_module = sys.modules["engine.quantize.quantize"]
 
 
 def done(layers: Mapping[str, str], dtype: str = "w8a8") -> tuple[Graph, Quantized]:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(2))
+    graph, seen = seen_cnn()
     return graph, quantize(graph, seen, QuantizeSettings(dtype=dtype, layers=layers))
 
 
@@ -42,8 +41,7 @@ def written(graph: Graph) -> list[str]:
 @pytest.mark.parametrize("dtype", sorted(LAYER_DTYPES))
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
 def test_every_layer_gets_what_was_asked_for(dtype: str, step: int) -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(2))
+    graph, seen = seen_cnn()
     for tensor in written(graph)[::step]:
         if not tensor.startswith("Softmax") or dtype.startswith("float"):
             asked = {tensor: dtype}
@@ -122,8 +120,7 @@ def test_what_cannot_be_asked_for(layers: dict[str, str], what: str, remedy: str
 
 
 def test_ranges_set_by_hand_win() -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(2))
+    graph, seen = seen_cnn()
     ranges = {"Relu_2_0": (0.0, 0.5), "Transpose_21_0": (-9.0, 9.0)}
     table = quantize(graph, seen, QuantizeSettings(ranges=ranges)).table
     assert table["Relu_2_0"].maximum == (0.5,)
@@ -133,8 +130,7 @@ def test_ranges_set_by_hand_win() -> None:
 
 
 def test_a_range_set_by_hand_is_kept_before_a_concat() -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(2))
+    graph, seen = seen_cnn()
     ranges = {"LeakyRelu_10_0": (-0.25, 0.75)}
     table = quantize(graph, seen, QuantizeSettings(ranges=ranges)).table
     assert (table["LeakyRelu_10_0"].minimum, table["LeakyRelu_10_0"].maximum) == (
@@ -156,8 +152,7 @@ def test_a_range_set_by_hand_is_kept_before_a_concat() -> None:
     ],
 )
 def test_impossible_ranges(ranges: dict[str, tuple[float, float]], what: str) -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(1))
+    graph, seen = seen_cnn(1)
     with pytest.raises(QuantizationError, match=what):
         quantize(graph, seen, QuantizeSettings(ranges=ranges))
 
@@ -204,8 +199,7 @@ def test_an_algorithm_that_cannot_is_not_silent(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_16_bit_tensors_have_a_bit_of_headroom_and_ranges_by_hand_have_none() -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(2))
+    graph, seen = seen_cnn()
     ranges = {"Conv_9_0": (-1.0, 3.0)}
     table = quantize(graph, seen, QuantizeSettings(dtype="w16a16i", ranges=ranges)).table
     own = seen["Conv_5_0"]

@@ -19,7 +19,7 @@ from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.dtypes.scheme import activation_params
 from engine.quantize.planning.node_properties import Clamp
-from tests.quantize.models import Net, quantize_net, small_cnn
+from tests.quantize.models import Net, quantize_net, seen_cnn, small_cnn
 
 SHAPES = {
     "normal": lambda rng: rng.normal(size=40_000),
@@ -167,8 +167,7 @@ def test_every_dtype_goes_through(dtype: str) -> None:
 
 
 def test_without_samples_only_ranges_are_chosen_and_bare_observations_do() -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(3))
+    graph, seen = seen_cnn(3)
     assert quantize(graph, seen, QuantizeSettings(algorithm="mmse")).reference is graph
     bare = Observations.from_json(seen.to_json())
     mmse = quantize(graph, bare, QuantizeSettings(algorithm="mmse"))

@@ -14,7 +14,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.passes import optimise
 from engine.quantize import Observations, Quantized, QuantizeSettings, calibrate, quantize
-from tests.quantize.models import Net, quantize_net, small_cnn
+from tests.quantize.models import Net, quantize_net, seen_cnn, small_cnn
 
 
 def done(net: Net, *outputs: str, granularity: str = "channel") -> Quantized:
@@ -86,7 +86,7 @@ def test_moving_values_keeps_their_scale() -> None:
     x = net.conv(net.input(1, 3, 8, 8), 3, 4)
     pooled = net.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
     moved = net.op("Transpose", pooled, perm=[0, 2, 3, 1])
-    flat = net.op("Reshape", moved, net.constant(np.array([1, -1])))
+    flat = net.op("Reshape", moved, np.array([1, -1]))
     table = done(net, flat).table
     assert {(table[name].scale, table[name].zero_point) for name in (x, pooled, moved, flat)} == {
         (table[x].scale, table[x].zero_point)
@@ -95,8 +95,8 @@ def test_moving_values_keeps_their_scale() -> None:
 
 def two_heads(net: Net) -> tuple[str, str, str]:
     x = net.input(1, 3, 8, 8)
-    small = net.op("Mul", net.conv(x, 3, 4), net.constant(0.1))
-    large = net.op("Mul", net.conv(x, 3, 4), net.constant(10.0))
+    small = net.op("Mul", net.conv(x, 3, 4), 0.1)
+    large = net.op("Mul", net.conv(x, 3, 4), 10.0)
     return small, large, net.op("Concat", small, large, axis=1)
 
 
@@ -128,7 +128,7 @@ def test_a_relu_does_not_take_a_signed_scale() -> None:
 
 def test_softmax_stays_in_float_behind_8_bit_logits() -> None:
     net = Net()
-    logits = net.op("Gemm", net.input(1, 8), net.constant(net.normal(8, 5)))
+    logits = net.op("Gemm", net.input(1, 8), net.normal(8, 5))
     scores = net.op("Softmax", logits)
     result = done(net, scores)
     assert logits in result.table
@@ -138,10 +138,10 @@ def test_softmax_stays_in_float_behind_8_bit_logits() -> None:
 
 def test_arithmetic_for_float_operators_stays_in_float() -> None:
     net = Net()
-    x = net.op("Gemm", net.input(1, 8), net.constant(net.normal(8, 5)))
-    masked = net.op("Add", x, net.constant(net.normal(1, 5)))
+    x = net.op("Gemm", net.input(1, 8), net.normal(8, 5))
+    masked = net.op("Add", x, net.normal(1, 5))
     # centre and size of boxes: exp() times a prior, behind a float operator
-    sizes = net.op("Mul", net.op("Exp", x), net.constant(net.normal(1, 5)))
+    sizes = net.op("Mul", net.op("Exp", x), net.normal(1, 5))
     result = done(net, net.op("Softmax", masked), sizes)
     assert masked not in result.table
     assert sizes not in result.table
@@ -179,9 +179,7 @@ def test_a_bias_that_would_overflow() -> None:
     weight[2] *= 1e-12
     bias = np.array([0.5, 30.0, -7.0, 0.0], np.float32)
     out = net.op("Conv", net.input(1, 3, 4, 4), net.constant(weight), net.constant(bias))
-    graph = net.graph(out)
-    feeds = net.feeds(3)
-    result = quantize_net(graph, feeds)
+    graph, feeds, result = net.quantized(out)
     step = result.table[out].scale[0]
     expected, found = Session(graph).run(feeds[0])[out], Session(result.graph).run(feeds[0])[out]
     np.testing.assert_allclose(found[:, 1:3], expected[:, 1:3], atol=0.51 * step)
@@ -191,20 +189,16 @@ def test_shared_weights() -> None:
     net = Net()
     x, weight = net.input(1, 4, 6, 6), net.constant(net.normal(4, 4, 1, 1))
     out = net.op("Conv", net.op("Conv", x, weight), weight)
-    graph = net.graph(out)
-    feeds = net.feeds(2)
-    result = quantize_net(graph, feeds)
+    graph, feeds, result = net.quantized(out, count=2)
     noise = Session(result.graph).run(feeds[0])[out] - Session(graph).run(feeds[0])[out]
     assert np.abs(noise).max() < 12 * result.table[out].scale[0]
 
 
 def test_a_small_divisor_does_not_become_zero() -> None:
     net = Net()
-    x = net.op("Gemm", net.input(1, 8), net.constant(net.normal(8, 2)))
-    out = net.op("Sigmoid", net.op("Div", x, net.constant([[0.001, 100.0]])))
-    graph = net.graph(out)
-    feeds = net.feeds(2)
-    result = quantize_net(graph, feeds)
+    x = net.op("Gemm", net.input(1, 8), net.normal(8, 2))
+    out = net.op("Sigmoid", net.op("Div", x, [[0.001, 100.0]]))
+    _, feeds, result = net.quantized(out, count=2)
     assert np.isfinite(Session(result.graph).run(feeds[0])[out]).all()
 
 
@@ -212,12 +206,12 @@ def test_a_layer_normalization_in_parts_stays_in_float() -> None:
     """Against float: rows whose variance is less than a step of the largest are divided by 0."""
     net = Net()
     x = net.input(1, 6, 16)
-    away = net.op("Sub", x, net.op("ReduceMean", x, net.constant(np.array([-1]))))
-    square = net.op("Pow", away, net.constant(2.0))
-    variance = net.op("ReduceMean", square, net.constant(np.array([-1])))
-    root = net.op("Sqrt", net.op("Add", variance, net.constant(1e-6)))
-    y = net.op("Mul", net.op("Div", away, root), net.constant(net.normal(16)))
-    graph = net.graph(net.op("MatMul", y, net.constant(net.normal(16, 8))))
+    away = net.op("Sub", x, net.op("ReduceMean", x, np.array([-1])))
+    square = net.op("Pow", away, 2.0)
+    variance = net.op("ReduceMean", square, np.array([-1]))
+    root = net.op("Sqrt", net.op("Add", variance, 1e-6))
+    y = net.op("Mul", net.op("Div", away, root), net.normal(16))
+    graph = net.graph(net.op("MatMul", y, net.normal(16, 8)))
     rows = np.geomspace(1e-3, 1, 6, dtype=np.float32)[:, None]
     feeds = [{name: array * rows for name, array in feed.items()} for feed in net.feeds(4)]
     observed = optimise(graph).graph
@@ -276,8 +270,7 @@ def test_weights_that_are_not_finite_are_named() -> None:
     ("option", "value"), [("dtype", "w8a9"), ("algorithm", "norm"), ("granularity", "chanel")]
 )
 def test_unknown_options(option: str, value: str) -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(1))
+    graph, seen = seen_cnn(1)
     with pytest.raises(QuantizationError, match=value):
         quantize(graph, seen, QuantizeSettings(**{option: value}))
 
@@ -295,9 +288,8 @@ def test_a_graph_of_1000_layers() -> None:
     net = Net()
     x = net.input(1, 4)
     for _ in range(1000):
-        x = net.op("Add", x, net.constant(net.normal(1, 4)))
-    graph = net.graph(x)
-    result = quantize_net(graph, net.feeds(1))
+        x = net.op("Add", x, net.normal(1, 4))
+    _, _, result = net.quantized(x, count=1)
     assert len(result.table) == 2 * 1000 + 1
 
 

@@ -38,9 +38,8 @@ def test_opset_19_with_the_same_results() -> None:
 
 def test_an_operator_that_opset_19_lacks_is_named() -> None:
     net = Net()
-    out = net.op("AffineGrid", net.input(1, 2, 3), net.constant(np.array([1, 1, 4, 4])))
-    graph = net.graph(out, net.conv(net.input(1, 3, 8, 8), 3, 4))
-    quantized = quantize_net(graph, net.feeds(1)).graph
+    out = net.op("AffineGrid", net.input(1, 2, 3), np.array([1, 1, 4, 4]))
+    _, quantized = net.given(out, net.conv(net.input(1, 3, 8, 8), 3, 4), count=1)
     with pytest.raises(QuantizationError, match="AffineGrid"):
         lower_for_vendor(quantized)
 
@@ -72,9 +71,9 @@ def test_numbers_that_only_the_runtime_computes_count_as_weights(readers: int) -
     """ONNX Runtime quantizes them while it loads the file, and then takes them for weights."""
     net = Net()
     x = net.input(1, 4, 6, 6)
-    size = net.op("Gather", net.op("Shape", x), net.constant(np.array(2)))
+    size = net.op("Gather", net.op("Shape", x), np.array(2))
     root = net.op("Sqrt", net.op("Cast", size, to=onnx.TensorProto.FLOAT))
-    other = net.op("Sqrt", net.op("Add", root, net.constant(3.0)))
+    other = net.op("Sqrt", net.op("Add", root, 3.0))
     y = net.op("Mul", net.op("Mul", net.conv(x, 4, 4), root), other)
     outputs = [y, net.op("Mul", x, root)] if readers == 2 else [y]
     graph = net.graph(*outputs)
@@ -115,9 +114,7 @@ def test_the_form_of_many_rewrites_is_made_in_one_copy(monkeypatch: pytest.Monke
     pooled = net.op("AveragePool", net.input(1, 4, 16, 16), kernel_shape=[2, 2], strides=[2, 2])
     inner = net.conv(pooled, 4, 8)
     gate = net.op("HardSigmoid", net.conv(inner, 8, 8), alpha=1 / 6, beta=0.5)
-    graph = net.graph(inner, net.op("GlobalAveragePool", gate))
-    feeds = net.feeds(2)
-    quantized = quantize_net(graph, feeds).graph
+    feeds, quantized = net.given(inner, net.op("GlobalAveragePool", gate), count=2)
     before = quantized.to_bytes()
     copies: list[Graph] = []
     plain = Graph.copy

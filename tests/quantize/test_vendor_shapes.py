@@ -46,9 +46,7 @@ def test_large_strides_become_channels(
     more: dict[str, Any] = {} if pads is None else {"pads": pads}
     weight, bias = net.constant(net.normal(8, 3, *kernel)), net.constant(net.normal(8))
     y = net.op("Conv", x, weight, bias, strides=[stride] * len(kernel), **more)
-    graph = net.graph(net.op("Relu", y))
-    feeds = net.feeds(2)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(net.op("Relu", y), count=2)
     model = lower_for_vendor(given)
     convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
     for node in convolutions:
@@ -66,9 +64,7 @@ def test_all_rows_become_channels(columns: int, pads: list[int] | None, strides:
     more: dict[str, Any] = {} if pads is None else {"pads": pads}
     weight, bias = net.constant(net.normal(8, 3, 17, columns)), net.constant(net.normal(8))
     y = net.op("Conv", x, weight, bias, strides=strides, **more)
-    graph = net.graph(net.op("Relu", y))
-    feeds = net.feeds(2)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(net.op("Relu", y), count=2)
     model = lower_for_vendor(given)
     (node,) = (node for node in model.graph.node if node.op_type == "Conv")
     kernel = next(each.ints for each in node.attribute if each.name == "kernel_shape")
@@ -79,10 +75,9 @@ def test_all_rows_become_channels(columns: int, pads: list[int] | None, strides:
 def test_small_and_grouped_strides_stay() -> None:
     net = Net()
     x = net.input(1, 4, 64)
-    small = net.op("Conv", x, net.constant(net.normal(4, 4, 9)), strides=[LARGEST_STRIDE])
-    grouped = net.op("Conv", x, net.constant(net.normal(4, 1, 9)), strides=[8], group=4)
-    graph = net.graph(small, grouped)
-    given = quantize_net(graph, net.feeds(2)).graph
+    small = net.op("Conv", x, net.normal(4, 4, 9), strides=[LARGEST_STRIDE])
+    grouped = net.op("Conv", x, net.normal(4, 1, 9), strides=[8], group=4)
+    _, given = net.given(small, grouped, count=2)
     model = lower_for_vendor(given)
     assert {node.op_type for node in model.graph.node} == {
         "QuantizeLinear",
@@ -131,8 +126,8 @@ def product(*bias: int) -> tuple[Net, Graph]:
     """A product of matrices of three axes and what is added to it."""
     net = Net()
     x = net.input(1, 6, 5)
-    y = net.op("MatMul", x, net.constant(net.normal(5, 8)))
-    return net, net.graph(net.op("Add", y, net.constant(net.normal(*bias))))
+    y = net.op("MatMul", x, net.normal(5, 8))
+    return net, net.graph(net.op("Add", y, net.normal(*bias)))
 
 
 def biases(model: onnx.ModelProto) -> list[int | None]:
@@ -172,10 +167,8 @@ def test_readers_in_float_have_a_dequantization_of_their_own() -> None:
     net = Net()
     x = net.conv(net.input(1, 3, 6, 6), 3, 4)
     squared = net.op("Mul", x, x)
-    root = net.op("Sqrt", net.op("ReduceMean", squared, net.constant(np.array([1])), keepdims=1))
-    graph = net.graph(net.conv(x, 4, 4), root)
-    feeds = net.feeds(3)
-    given = quantize_net(graph, feeds).graph
+    root = net.op("Sqrt", net.op("ReduceMean", squared, np.array([1]), keepdims=1))
+    feeds, given = net.given(net.conv(x, 4, 4), root)
     model = lower_for_vendor(given)
     (mul,) = (node for node in model.graph.node if node.op_type == "Mul")
     assert mul.input[0] == mul.input[1]
@@ -212,16 +205,14 @@ def test_zeros_around_a_pool_are_pads_of_a_convolution(
     """The toolkit takes them for less than any value, which changes nothing behind a Relu only."""
     net = Net()
     x = net.input(1, 3, 16, 16)
-    y = net.op("Conv", x, net.constant(net.normal(8, 3, 3, 3)), pads=[1] * 4)
+    y = net.op("Conv", x, net.normal(8, 3, 3, 3), pads=[1] * 4)
     if not below:
         y = net.op("Relu", y)
     sides = net.constant(np.array([1, 2, 1, 0] if axes else [0, 0, 1, 2, 0, 0, 1, 0]))
     named = [net.constant(np.array([2, 3]))] if axes else []
-    padded = net.op("Pad", y, sides, net.constant(np.array(0, np.float32)), *named)
+    padded = net.op("Pad", y, sides, np.array(0, np.float32), *named)
     pooled = net.op("MaxPool", padded, kernel_shape=[3, 3], strides=[2, 2])
-    graph = net.graph(net.op("Conv", pooled, net.constant(net.normal(4, 8, 1, 1))))
-    feeds = net.feeds(2)
-    given = quantize_net(graph, feeds).graph
+    feeds, given = net.given(net.op("Conv", pooled, net.normal(4, 8, 1, 1)), count=2)
     model = lower_for_vendor(given)
     before = [node for node in model.graph.node if node.op_type in ("Pad", "Conv")][1]
     assert before.op_type == written
@@ -234,8 +225,8 @@ def test_scales_are_no_farther_apart_than_a_chip_has_them() -> None:
     weight /= np.abs(weight).max((1, 2, 3), keepdims=True)
     weight *= np.float32([1024, 2, 0.25, 1 / 64])[:, None, None, None]
     x = net.input(1, 3, 8, 8)
-    y = net.op("Conv", x, net.constant(weight), net.constant(net.normal(4)))
-    graph = net.graph(net.op("Clip", y, net.constant(np.float32(-4)), net.constant(np.float32(4))))
+    y = net.op("Conv", x, net.constant(weight), net.normal(4))
+    graph = net.graph(net.op("Clip", y, np.float32(-4), np.float32(4)))
     feed = net.feeds(1)[0]
     given = quantize_net(graph, [feed]).graph
     assert narrow_scales(given, 1 << 20) is given
@@ -284,10 +275,8 @@ def test_a_float16_layer_alone_between_integers_has_a_tensor_without_parameters(
 def test_a_gelu_is_written_in_parts_that_are_one_layer_of_8_bits(approximate: str) -> None:
     net = Net()
     x = net.input(1, 4, 6, 6)
-    inner = net.op("Conv", x, net.constant(net.normal(8, 4, 1, 1)), net.constant(net.normal(8)))
-    graph = net.graph(net.op("Gelu", inner, approximate=approximate))
-    feeds = net.feeds(2)
-    given = quantize_net(graph, feeds).graph
+    inner = net.op("Conv", x, net.normal(8, 4, 1, 1), net.normal(8))
+    feeds, given = net.given(net.op("Gelu", inner, approximate=approximate), count=2)
     model = lower_for_vendor(given)
     kinds = [node.op_type for node in model.graph.node]
     assert "Gelu" not in kinds

@@ -62,7 +62,7 @@ def test_every_node_is_in_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
     x = net.input(1, 8, 6)
     hidden = net.op("Exp", net.op("Tanh", x))
     first, second = net.op("Split", hidden, axis=1, num_outputs=2, outputs=2)
-    one = net.op("Mul", first, net.constant(2.0))
+    one = net.op("Mul", first, 2.0)
     two = net.op("Add", hidden, net.op("Concat", one, second, axis=1))
     three = net.op("Sub", two, net.op("Sqrt", hidden))
     graph = net.graph(three)

@@ -17,7 +17,7 @@ from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.algorithms.accurate.select import CANDIDATES
 from engine.quantize.interface import Quantized
 from engine.report import sqnr_rank
-from tests.quantize.models import Net, quantize_net, small_cnn
+from tests.quantize.models import Net, quantize_net, seen_cnn, small_cnn
 
 ACCURATE = QuantizeSettings(algorithm="accurate")
 
@@ -52,7 +52,7 @@ def test_close_to_float_on_samples_never_seen(count: int) -> None:
 
 def conv1d(net: Net) -> str:
     x, y = net.input(1, 4, 16), net.input(1, 4, 16)
-    first = net.op("Conv", net.op("Add", x, y), net.constant(net.normal(6, 4, 3)))
+    first = net.op("Conv", net.op("Add", x, y), net.normal(6, 4, 3))
     weight = net.constant(net.normal(3, 2, 5))
     return str(net.op("Conv", net.op("Relu", first), weight, group=3, dilations=[2]))
 
@@ -69,7 +69,7 @@ def matrices(net: Net) -> str:
 def constant_channels(net: Net) -> str:
     x = net.input(1, 3, 12, 12)
     weight = np.zeros((4, 3, 3, 3))
-    flat = net.op("Conv", x, net.constant(weight), net.constant([0.0, 0.0, 1.0, 2.0]))
+    flat = net.op("Conv", x, net.constant(weight), [0.0, 0.0, 1.0, 2.0])
     return net.conv(net.op("Relu", flat), 4, 3)
 
 
@@ -82,8 +82,7 @@ def test_odd_graphs(form: Callable[[Net], str]) -> None:
 
 
 def test_without_samples_it_says_what_to_do() -> None:
-    net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(2))
+    graph, seen = seen_cnn()
     with pytest.raises(QuantizationError, match="reads the calibration samples again"):
         quantize(graph, seen, ACCURATE)
 

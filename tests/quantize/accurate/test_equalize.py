@@ -19,7 +19,7 @@ def every_form() -> tuple[Net, Graph]:
     net = Net(1)
     x = net.input(1, 3, 12, 12)
     stem = net.op("Relu", net.conv(x, 3, 8))
-    deep = net.op("PRelu", net.conv(stem, 8, 8, group=8), net.constant(abs(net.normal(8, 1, 1))))
+    deep = net.op("PRelu", net.conv(stem, 8, 8, group=8), abs(net.normal(8, 1, 1)))
     added = net.op("Relu", net.op("Add", net.conv(deep, 8, 8), stem))
     mean = net.op("GlobalAveragePool", added)
     gate = net.op("Sigmoid", net.conv(mean, 8, 8, kernel=1, pads=[0] * 4))
@@ -29,8 +29,8 @@ def every_form() -> tuple[Net, Graph]:
     weight, bias = net.constant(net.normal(8, 4, 2, 2)), net.constant(net.normal(4))
     up = net.op("ConvTranspose", grouped, weight, bias, strides=[2, 2])
     pooled = net.op("AveragePool", net.conv(up, 4, 4), kernel_shape=[8, 8], strides=[8, 8])
-    dense = net.op("Gemm", net.op("Flatten", pooled), net.constant(net.normal(36, 6)))
-    return net, net.graph(net.op("MatMul", net.op("Relu", dense), net.constant(net.normal(6, 5))))
+    dense = net.op("Gemm", net.op("Flatten", pooled), net.normal(36, 6))
+    return net, net.graph(net.op("MatMul", net.op("Relu", dense), net.normal(6, 5)))
 
 
 def results(graph: Graph, feeds: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -93,7 +93,7 @@ def test_copies_stay_within_the_limits_and_mirror() -> None:
 def test_the_softmax_range_beats_the_plain_one() -> None:
     net = Net()
     x = net.input(1, 10)
-    logits = net.op("Gemm", x, net.constant(net.normal(10, 5)))
+    logits = net.op("Gemm", x, net.normal(10, 5))
     graph = net.graph(net.op("Softmax", logits))
     found = find_logits(graph, plan(graph))
     values = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32) * 10
@@ -115,7 +115,7 @@ def test_the_softmax_range_beats_the_plain_one() -> None:
 def test_logits_that_something_else_reads_are_left_alone() -> None:
     net = Net()
     x = net.input(1, 10)
-    logits = net.op("Gemm", x, net.constant(net.normal(10, 5)))
+    logits = net.op("Gemm", x, net.normal(10, 5))
     graph = net.graph(net.op("Softmax", logits), net.op("Relu", logits))
     assert find_logits(graph, plan(graph)).tensors == ()
 
