@@ -8,152 +8,125 @@ import pytest
 
 from engine.api import RKNN
 from engine.api.signatures import KEYWORDS, NEEDED, POSITIONAL, bind
-from tests.api.test_signatures import DEFAULTS
 
 # The manuals' lists [RKNN-T1 1.3.2, 3.6; RKNN-T2 1.1.0, 3.5; RKNN-T2 2.3.0, 2], with the defaults
 # that they state; OPEN: required, or not stated.
 OPEN = object()
-RUNTIME = {
-    "target": None,
-    "device_id": None,
-    "perf_debug": False,
-    "eval_mem": False,
-    "async_mode": False,
-}
-GENERATION_1: dict[str, dict[str, object]] = {
-    "RKNN": {"verbose": OPEN, "verbose_file": OPEN},
+
+
+def stated(*names: str, **defaults: object) -> dict[str, object]:
+    """Arguments without a stated default, and those with one."""
+    return {**dict.fromkeys(names, OPEN), **defaults}
+
+
+RUNTIME = stated(target=None, device_id=None, perf_debug=False, eval_mem=False, async_mode=False)
+BOTH: dict[str, dict[str, object]] = {
+    "RKNN": stated("verbose", "verbose_file"),
     "release": {},
-    "config": {
-        "batch_size": 100,
-        "channel_mean_value": OPEN,
-        "epochs": -1,
-        "reorder_channel": OPEN,
-        "need_horizontal_merge": False,
-        "quantized_dtype": "asymmetric_quantized-u8",
-        "optimization_level": 3,
-        "target_platform": OPEN,  # ['rk1808']; None here, which means it
-    },
-    "load_caffe": {"model": OPEN, "proto": OPEN, "blobs": OPEN},
-    "load_tensorflow": {
-        "tf_pb": OPEN,
-        "inputs": OPEN,
-        "input_size_list": OPEN,
-        "outputs": OPEN,
-        "predef_file": OPEN,
-        "mean_values": OPEN,
-        "std_values": OPEN,
-    },
-    "load_tflite": {"model": OPEN},
-    "load_onnx": {"model": OPEN},
-    "load_darknet": {"model": OPEN, "weight": OPEN},
-    "load_pytorch": {"model": OPEN, "input_size_list": OPEN},
-    "load_mxnet": {"symbol": OPEN, "params": OPEN, "input_size_list": OPEN},
-    "build": {"do_quantization": OPEN, "dataset": OPEN, "pre_compile": OPEN, "rknn_batch_size": 1},
-    "export_rknn": {"export_path": OPEN},
-    "load_rknn": {"path": OPEN, "load_model_in_npu": False},
-    "init_runtime": RUNTIME,
-    "inference": {
-        "inputs": OPEN,
-        "data_type": "uint8",
-        "data_format": "nhwc",
-        "inputs_pass_through": None,
-    },
-    "eval_perf": {"inputs": OPEN, "is_print": OPEN},
+    "load_darknet": stated("model", "weight"),
+    "load_pytorch": stated("model", "input_size_list"),
+    "export_rknn": stated("export_path"),
     "eval_memory": {"is_print": True},
     "get_sdk_version": {},
-    "hybrid_quantization_step1": {"dataset": OPEN},
-    "hybrid_quantization_step2": {
-        "model_input": OPEN,
-        "data_input": OPEN,
-        "model_quantization_cfg": OPEN,
-        "dataset": OPEN,
-        "pre_compile": OPEN,
-    },
-    "accuracy_analysis": {"inputs": OPEN, "output_dir": OPEN, "calc_qnt_error": True},
     "list_devices": {},
-    "export_rknn_sync_model": {"input_model": OPEN, "sync_uids": OPEN, "output_model": None},
+}
+GENERATION_1: dict[str, dict[str, object]] = BOTH | {
+    "config": stated(
+        "channel_mean_value",
+        "reorder_channel",
+        "target_platform",  # ['rk1808']; None here, which means it
+        batch_size=100,
+        epochs=-1,
+        need_horizontal_merge=False,
+        quantized_dtype="asymmetric_quantized-u8",
+        optimization_level=3,
+    ),
+    "load_caffe": stated("model", "proto", "blobs"),
+    "load_tensorflow": stated(
+        "tf_pb", "inputs", "input_size_list", "outputs", "predef_file", "mean_values", "std_values"
+    ),
+    "load_tflite": stated("model"),
+    "load_onnx": stated("model"),
+    "load_mxnet": stated("symbol", "params", "input_size_list"),
+    "build": stated("dataset", do_quantization=True, pre_compile=False, rknn_batch_size=1),
+    "load_rknn": stated("path", load_model_in_npu=False),
+    "init_runtime": RUNTIME,
+    "inference": stated("inputs", data_type="uint8", data_format="nhwc", inputs_pass_through=None),
+    "eval_perf": stated("inputs", "is_print"),
+    "hybrid_quantization_step1": stated("dataset"),
+    "hybrid_quantization_step2": stated(
+        "model_input", "data_input", "model_quantization_cfg", "dataset", "pre_compile"
+    ),
+    "accuracy_analysis": stated("inputs", "output_dir", calc_qnt_error=True),
+    "export_rknn_sync_model": stated("input_model", "sync_uids", output_model=None),
     "export_rknn_precompile_model": {},
-    "register_op": {"op_path": OPEN},
-    "list_support_target_platform": {"rknn_model": OPEN},
+    "register_op": stated("op_path"),
+    "list_support_target_platform": stated("rknn_model"),
 }
 V110: dict[str, dict[str, object]] = {
-    "config": {
-        "batch_size": 100,
-        "mean_values": OPEN,
-        "std_values": OPEN,
-        "epochs": -1,
-        "quant_img_RGB2BGR": False,
-        "quantized_algorithm": "normal",
-        "optimization_level": 3,
-        "custom_string": OPEN,
-    },
-    "load_caffe": {"model": OPEN, "proto": OPEN, "blobs": OPEN, "input_name": OPEN},
-    "load_tensorflow": {"predef_file": OPEN},
-    "load_mxnet": {"symbol": OPEN, "params": OPEN, "input_size_list": OPEN},
-    "load_rknn": {"path": OPEN, "load_model_in_npu": False},
-    "eval_perf": {"inputs": OPEN, "is_print": OPEN},
-    "accuracy_analysis": {"inputs": OPEN, "target": None, "device_id": None},
+    "config": stated(
+        "mean_values",
+        "std_values",
+        "custom_string",
+        batch_size=100,
+        epochs=-1,
+        quant_img_RGB2BGR=False,
+        quantized_algorithm="normal",
+        optimization_level=3,
+    ),
+    "load_caffe": stated("model", "proto", "blobs", "input_name"),
+    "load_tensorflow": stated("predef_file"),
+    "load_mxnet": stated("symbol", "params", "input_size_list"),
+    "load_rknn": stated("path", load_model_in_npu=False),
+    "eval_perf": stated("inputs", "is_print"),
+    "accuracy_analysis": stated("inputs", target=None, device_id=None),
 }
-V230: dict[str, dict[str, object]] = {
-    "RKNN": {"verbose": OPEN, "verbose_file": OPEN},
-    "release": {},
-    "config": DEFAULTS["config", 2],
-    "load_caffe": {"model": OPEN, "blobs": OPEN, "input_name": None},
-    "load_tensorflow": {
-        "tf_pb": OPEN,
-        "inputs": OPEN,
-        "input_size_list": OPEN,
-        "outputs": OPEN,
-        "input_is_nchw": False,
-    },
-    "load_tflite": {"model": OPEN, "input_is_nchw": False},
-    "load_onnx": {
-        "model": OPEN,
-        "inputs": None,
-        "input_size_list": None,
-        "input_initial_val": None,
-        "outputs": None,
-    },
-    "load_darknet": {"model": OPEN, "weight": OPEN},
-    "load_pytorch": {"model": OPEN, "input_size_list": OPEN},
-    "build": {"do_quantization": True, "dataset": OPEN, "rknn_batch_size": None},
-    "export_rknn": {"export_path": OPEN},
-    "load_rknn": {"path": OPEN},
-    "init_runtime": {
-        **RUNTIME,
-        "core_mask": RKNN.NPU_CORE_AUTO,
-        "fallback_prior_device": "cpu",
-    },
-    "inference": {"inputs": OPEN, "data_format": None, "inputs_pass_through": None},
-    "eval_perf": {"is_print": True, "fix_freq": True},
-    "eval_memory": {"is_print": True},
-    "get_sdk_version": {},
-    "hybrid_quantization_step1": {
-        "dataset": OPEN,
-        "rknn_batch_size": None,
-        "proposal": False,
-        "proposal_dataset_size": 1,
-        "custom_hybrid": None,
-    },
-    "hybrid_quantization_step2": {
-        "model_input": OPEN,
-        "data_input": OPEN,
-        "model_quantization_cfg": OPEN,
-    },
-    "accuracy_analysis": {
-        "inputs": OPEN,
-        "output_dir": "./snapshot",
-        "target": None,
-        "device_id": None,
-    },
-    "list_devices": {},
-    "export_encrypted_rknn_model": {
-        "input_model": OPEN,
-        "output_model": None,
-        "crypt_level": 1,
-    },
-    "reg_custom_op": {"custom_op": OPEN},
-    "codegen": {"output_path": OPEN, "inputs": OPEN, "overwrite": False},
+V230: dict[str, dict[str, object]] = BOTH | {
+    "config": stated(
+        mean_values=None,
+        std_values=None,
+        quant_img_RGB2BGR=False,
+        quantized_dtype="w8a8",
+        quantized_algorithm="normal",
+        quantized_method="channel",
+        float_dtype="float16",
+        optimization_level=3,
+        target_platform=None,
+        custom_string=None,
+        remove_weight=False,
+        compress_weight=False,
+        single_core_mode=False,
+        model_pruning=False,
+        op_target=None,
+        dynamic_input=None,
+        quantize_weight=False,
+        remove_reshape=False,
+        sparse_infer=False,
+        enable_flash_attention=False,
+    ),
+    "load_caffe": stated("model", "blobs", input_name=None),
+    "load_tensorflow": stated("tf_pb", "inputs", "input_size_list", "outputs", input_is_nchw=False),
+    "load_tflite": stated("model", input_is_nchw=False),
+    "load_onnx": stated(
+        "model", inputs=None, input_size_list=None, input_initial_val=None, outputs=None
+    ),
+    "build": stated("dataset", do_quantization=True, rknn_batch_size=None),
+    "load_rknn": stated("path"),
+    "init_runtime": RUNTIME | {"core_mask": RKNN.NPU_CORE_AUTO, "fallback_prior_device": "cpu"},
+    "inference": stated("inputs", data_format=None, inputs_pass_through=None),
+    "eval_perf": stated(is_print=True, fix_freq=True),
+    "hybrid_quantization_step1": stated(
+        "dataset",
+        rknn_batch_size=None,
+        proposal=False,
+        proposal_dataset_size=1,
+        custom_hybrid=None,
+    ),
+    "hybrid_quantization_step2": stated("model_input", "data_input", "model_quantization_cfg"),
+    "accuracy_analysis": stated("inputs", output_dir="./snapshot", target=None, device_id=None),
+    "export_encrypted_rknn_model": stated("input_model", output_model=None, crypt_level=1),
+    "reg_custom_op": stated("custom_op"),
+    "codegen": stated("output_path", "inputs", overwrite=False),
 }
 MANUALS = {"V1.3.2": (1, GENERATION_1), "V1.1.0": (2, V110), "V2.3.0": (2, V230)}
 

@@ -14,7 +14,7 @@ from engine.container.keys import hold_key
 from engine.container.vendor import inspect_vendor
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.wire.vendor import ToolkitEnvironment
-from tests.api.conftest import built
+from tests.api.conftest import built, run
 from tests.safety import ends
 from tests.toolkit.standin import make_environment
 
@@ -40,14 +40,11 @@ def toolkit1(environment: ToolkitEnvironment, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("STANDIN_BOARDS", "adb:0123456789ABCDEF")
 
 
-def outputs(path: str, image: np.ndarray, **how: object) -> list[bytes]:
+def outputs(path: str, image: np.ndarray, **how: object) -> bytes:
     rknn = RKNN(generation=1)
     assert rknn.load_rknn(path, **how) == 0
     assert rknn.init_runtime() == 0
-    found = rknn.inference(inputs=[image])
-    assert found is not None
-    rknn.release()
-    return [array.tobytes() for array in found]
+    return run(rknn, image).tobytes()
 
 
 def test_segments_after_the_uids_that_eval_perf_prints(
@@ -82,7 +79,6 @@ def test_segments_after_the_uids_that_eval_perf_prints(
     assert (place / "net.rknn").read_bytes() == content
     assert rknn.export_rknn_sync_model() == -1
     assert rknn.export_rknn_sync_model("none.rknn", [0]) == -1
-    rknn.release()
 
 
 def test_an_encrypted_container(
@@ -113,7 +109,6 @@ def test_an_encrypted_container(
     assert "taken as 1" in capsys.readouterr().err
     assert read_container(place / "x.rknn").encryption_level == 1
     assert rknn.export_encrypted_rknn_model("none.rknn") == -1
-    rknn.release()
 
 
 def test_without_a_toolkit_the_message_says_what_each_way_needs(
@@ -131,7 +126,6 @@ def test_without_a_toolkit_the_message_says_what_each_way_needs(
     told = capsys.readouterr().err
     for word in ("board of generation 1", "toolkit of generation 1", "pre_compile=True"):
         assert word in told
-    rknn.release()
     second = RKNN(generation=2)
     assert second.hybrid_quantization_step2("a", "b", "c", pre_compile=True) == -1
     assert "of generation 1" in capsys.readouterr().err
@@ -151,7 +145,6 @@ def test_a_precompiled_build(dog: np.ndarray, place: Path, capsys: Captured) -> 
     assert rknn.build(do_quantization=True, dataset="dataset.txt") == 0
     assert rknn.export_rknn("plain.rknn") == 0
     assert read_container(place / "plain.rknn").quantized
-    rknn.release()
 
 
 @pytest.mark.usefixtures("toolkit1")
@@ -167,7 +160,6 @@ def test_a_toolkit_that_fails_in_the_middle(
         assert "Internal error" not in capsys.readouterr().err
         assert rknn.export_rknn("x.rknn") == -1  # a build that failed is none
         assert not (place / "x.rknn").exists()
-    rknn.release()
 
 
 @pytest.mark.usefixtures("toolkit1")
@@ -194,7 +186,6 @@ def test_a_board_precompiles(
     assert rknn.load_rknn("pre.rknn") == 0
     assert rknn.init_runtime(target="rk1808", rknn2precompile=True) == -1
     assert "cannot be precompiled" in capsys.readouterr().err
-    rknn.release()
 
 
 @pytest.mark.usefixtures("toolkit1")
@@ -209,7 +200,6 @@ def test_hybrid_step_2_precompiled_takes_the_toolkits_own_files(
     assert "step 1 of this program" in capsys.readouterr().err
     assert rknn.hybrid_quantization_step2("a", "none.data", "c", pre_compile=True) == -1
     assert "Internal error" not in capsys.readouterr().err
-    rknn.release()
 
 
 @pytest.mark.vendor
@@ -223,4 +213,3 @@ def test_a_compiled_model_by_the_real_toolkit(toolkit2: Path, place: Path, zoo: 
     assert rknn.export_encrypted_rknn_model("test.rknn", crypt_level=3) == 0
     assert inspect_vendor(place / "test.crypt.rknn").encryption_level == 3
     assert rknn.export_encrypted_rknn_model("test.crypt.rknn") == -1
-    rknn.release()

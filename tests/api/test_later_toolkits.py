@@ -62,10 +62,7 @@ def test_automatic_hybrid_by_the_name_of_the_model_zoo(generation: int) -> None:
 def test_pre_compile_by_name_is_taken_by_both() -> None:
     """An example of generation 1 gives ``pre_compile=False`` where no config decided yet."""
     for generation in (1, 2):
-        rknn = RKNN(generation=generation)
-        assert rknn.load_onnx("arcface.onnx") == 0
-        assert rknn.build(True, "dataset.txt", pre_compile=False) == 0
-        rknn.release()
+        assert built(generation).build(True, "dataset.txt", pre_compile=False) == 0
 
 
 def test_the_files_of_step_1_of_an_old_export(place: Path) -> None:

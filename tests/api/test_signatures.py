@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from engine.api import RKNN
 from engine.api.signatures import bind
 from engine.base.errors import UsageError
+from tests.api.conftest import run
 
 MEAN, STD = [[128, 128, 128]], [[128, 128, 128]]
 
@@ -40,15 +43,13 @@ def test_generation_1_by_position(dog: np.ndarray) -> None:
     assert rknn.export_rknn("model.rknn") == 0
     assert rknn.init_runtime(None, None, False, False, False) == 0
     outputs = rknn.inference([dog], "uint8", "nhwc", None)
-    assert isinstance(outputs, list)
+    assert outputs is not None
     assert outputs[0].shape == (1, 10)
     assert rknn.accuracy_analysis("one.txt", "out", True) == 0
     assert Path("out/error_analysis.txt").is_file()
     assert rknn.load_rknn("model.rknn", False) == 0
     assert rknn.init_runtime() == 0
-    again = rknn.inference([dog])
-    assert again is not None
-    np.testing.assert_array_equal(again[0], outputs[0])
+    np.testing.assert_array_equal(run(rknn, dog), outputs[0])
     assert rknn.release() is None
 
 
@@ -84,9 +85,7 @@ def test_generation_2_by_position(dog: np.ndarray) -> None:
     assert Path("snapshot/error_analysis.txt").is_file()
     assert rknn.load_rknn("model.rknn") == 0
     assert rknn.init_runtime() == 0
-    again = rknn.inference([dog])
-    assert again is not None
-    np.testing.assert_array_equal(again[0], outputs[0])
+    np.testing.assert_array_equal(run(rknn, dog), outputs[0])
     # V1.1.0
     assert rknn.build(True, "dataset.txt", 1) == -1  # nothing but the container is loaded
     assert rknn.load_onnx("arcface.onnx") == 0
@@ -97,81 +96,25 @@ def test_generation_2_by_position(dog: np.ndarray) -> None:
     rknn.release()
 
 
-DEFAULTS = {
-    ("config", 1): {
-        "batch_size": 100,
-        "epochs": -1,
-        "need_horizontal_merge": False,
-        "quantized_dtype": "asymmetric_quantized-u8",
-        "optimization_level": 3,
-    },
-    ("config", 2): {
-        "mean_values": None,
-        "std_values": None,
-        "quant_img_RGB2BGR": False,
-        "quantized_dtype": "w8a8",
-        "quantized_algorithm": "normal",
-        "quantized_method": "channel",
-        "float_dtype": "float16",
-        "optimization_level": 3,
-        "target_platform": None,
-        "custom_string": None,
-        "remove_weight": False,
-        "compress_weight": False,
-        "single_core_mode": False,
-        "model_pruning": False,
-        "op_target": None,
-        "dynamic_input": None,
-        "quantize_weight": False,
-        "remove_reshape": False,
-        "sparse_infer": False,
-        "enable_flash_attention": False,
-    },
-    ("build", 1): {"do_quantization": True, "pre_compile": False, "rknn_batch_size": 1},
-    ("build", 2): {"do_quantization": True, "rknn_batch_size": None},
-    ("init_runtime", 1): {
-        "target": None,
-        "device_id": None,
-        "perf_debug": False,
-        "eval_mem": False,
-        "async_mode": False,
-    },
-    ("init_runtime", 2): {
-        "target": None,
-        "device_id": None,
-        "perf_debug": False,
-        "eval_mem": False,
-        "async_mode": False,
-        "core_mask": RKNN.NPU_CORE_AUTO,
-        "fallback_prior_device": "cpu",
-    },
-}
-
-
-@pytest.mark.parametrize(("row", "expected"), DEFAULTS.items(), ids=str)
-def test_defaults(row: tuple[str, int], expected: dict[str, object]) -> None:
-    bound = bind(*row, (), {})
-    assert {name: bound[name] for name in expected} == expected
-
-
-def test_defaults_of_inference_and_analysis() -> None:
+def test_defaults_of_inference() -> None:
     one, two = bind("inference", 1, ([],), {}), bind("inference", 2, ([],), {})
     assert (one["data_type"], one["data_format"]) == ("uint8", "nhwc")
     assert (two["data_type"], two["data_format"]) == (None, None)
-    assert bind("accuracy_analysis", 2, ([],), {})["output_dir"] == "./snapshot"
-    assert bind("accuracy_analysis", 1, ("f", "d"), {})["calc_qnt_error"] is True
 
 
-def test_arguments_that_do_not_fit() -> None:
-    with pytest.raises(UsageError, match="no argument batchsize") as caught:
-        bind("config", 1, (), {"batchsize": 1})
-    assert "batch_size" in caught.value.remedy
-    with pytest.raises(UsageError, match="twice"):
-        bind("build", 2, (True,), {"do_quantization": True})
-    with pytest.raises(UsageError, match="takes 4 arguments"):
-        bind("build", 1, (True, "d", False, 1, 5), {})
-    with pytest.raises(UsageError, match="needs path"):
-        bind("load_rknn", 2, (), {})
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (("config", 1, (), {"batchsize": 1}), "no argument batchsize[^$]*batch_size"),
+        (("build", 2, (True,), {"do_quantization": True}), "twice"),
+        (("build", 1, (True, "d", False, 1, 5), {}), "takes 4 arguments"),
+        (("load_rknn", 2, (), {}), "needs path"),
+    ],
+)
+def test_arguments_that_do_not_fit(call: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        bind(*call)
+    assert re.search(said, str(caught.value))
 
 
 def test_core_masks_are_the_vendors() -> None:
