@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +18,9 @@ from engine.base.errors import (
     ContainerError,
     DatasetError,
     EngineError,
-    OutputError,
     RecipeError,
     UsageError,
-    WorkerError,
 )
-from engine.base.resources import resource_error
 from engine.dataset import Preprocess, read_dataset, samples
 from engine.frontends.sniff import sniff
 from engine.frontends.tensorflow.selection import read_predef
@@ -151,36 +146,6 @@ def test_whatever_a_parser_raises_is_the_contents_fault() -> None:
         raise MemoryError
     with pytest.raises(OSError, match="z"), reading():
         raise OSError(5, "z")
-
-
-MACHINE: dict[str, tuple[Callable[[], BaseException], type[EngineError], str]] = {
-    "memory": (MemoryError, WorkerError, "Memory ran out"),
-    "errno": (lambda: OSError(errno.ENOMEM, "no"), WorkerError, "Memory ran out"),
-    "a library": (
-        lambda: ImportError("a.so: failed to map segment from shared object"),
-        WorkerError,
-        "Memory ran out",
-    ),
-    "threads": (lambda: RuntimeError("can't start new thread"), WorkerError, "thread"),
-    "processes": (lambda: BlockingIOError(errno.EAGAIN, "no"), WorkerError, "process"),
-    "files": (lambda: OSError(errno.EMFILE, "no"), WorkerError, "files are open"),
-    "disk": (lambda: OSError(errno.ENOSPC, "no"), OutputError, "could not be written"),
-}
-
-
-@pytest.mark.parametrize("what", MACHINE)
-def test_limits_of_the_machine_are_told_as_such_also_from_within(what: str) -> None:
-    make, kind, words = MACHINE[what]
-    inner = make()
-    outer = RuntimeError("a library wrapped it")
-    outer.__cause__ = inner
-    for error in (inner, outer):
-        told = resource_error(error)
-        assert isinstance(told, kind)
-        assert words in told.what
-        assert told.remedy
-    assert resource_error(ValueError("memory")) is None
-    assert resource_error(ImportError("cannot import name 'x'")) is None
 
 
 @pytest.mark.parametrize("megabytes", [196, 200, 300, 400])

@@ -42,17 +42,24 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OutputError) as caught:
-        atomic_write(tmp_path / "no" / "a.bin", b"")
-    assert "does not exist" in caught.value.cause
-    assert str(tmp_path / "no") in caught.value.remedy
-
-
-def test_a_folder_in_the_way_is_said(tmp_path: Path) -> None:
-    with pytest.raises(OutputError) as caught:
-        atomic_write(tmp_path, b"", overwrite=True)
-    assert "folder" in caught.value.cause
+@pytest.mark.parametrize(
+    ("place", "what", "cause", "remedy"),
+    [
+        ("no/a.bin", "No such file", "does not exist", "/no"),
+        ("", "Is a directory", "folder", ""),
+        ("taken/a.bin", "Not a directory", "A part of the path is a file, not a folder.", ""),
+    ],
+)
+def test_a_place_where_it_cannot_be_is_told(
+    tmp_path: Path, place: str, what: str, cause: str, remedy: str
+) -> None:
+    (tmp_path / "taken").write_bytes(b"")
+    with pytest.raises(OutputError, match=what) as caught:
+        atomic_write(tmp_path / place, b"", overwrite=True)
+    assert cause in caught.value.cause
+    assert remedy in caught.value.remedy
+    if place.startswith("taken"):
+        assert "Make" not in caught.value.remedy  # its name is taken: it cannot be made
 
 
 @pytest.fixture
@@ -122,11 +129,3 @@ def test_digest(tmp_path: Path) -> None:
     path.write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert sha256_of(path) == empty
-
-
-def test_a_file_where_the_folder_should_be_is_told_as_such(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_bytes(b"")
-    with pytest.raises(OutputError, match="Not a directory") as caught:
-        atomic_write(tmp_path / "taken" / "a.bin", b"x")
-    assert caught.value.cause == "A part of the path is a file, not a folder."
-    assert "Make" not in caught.value.remedy  # its name is taken: it cannot be made

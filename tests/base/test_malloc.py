@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import weakref
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from engine.base.peers.limits import trim_heap
 from engine.graph.execute import PartedRun
+from tests.base.test_onnx_ir_import import printed
 from tests.quantize.models import Net
 
 
@@ -69,10 +69,7 @@ def test_a_worker_keeps_blocks_that_it_takes_again() -> None:
         "trim()\n"
         "print(size() - before, gc.get_threshold()[0])\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
-    )
-    faults, kept, after, objects = map(int, found.stdout.split())
+    faults, kept, after, objects = map(int, printed(code))
     assert faults < 30_000
     assert kept >= 30
     assert after < 10

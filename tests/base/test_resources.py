@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 import tempfile
 
 import pytest
 
-from engine.base.errors import OutputError, UsageError, WorkerError
+from engine.base.errors import EngineError, OutputError, UsageError, WorkerError
 from engine.base.resources import resource_error
 
 
@@ -26,12 +25,6 @@ def test_what_is_raised_while_memory_runs_out() -> None:
     assert found.what == "Memory ran out."
 
 
-def test_a_full_disk_is_named() -> None:
-    found = resource_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/a"))
-    assert isinstance(found, OutputError)
-    assert found.what == "/tmp/a could not be written: No space left on device."
-
-
 def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
     monkeypatch.setattr(tempfile, "tempdir", None)
@@ -43,25 +36,46 @@ def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "kind", "what", "remedy"),
     [
-        (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
-        (RuntimeError("can't start new thread"), "raise the limit"),
-        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "raise the limit"),
-        (ImportError("libx.so: failed to map segment from shared object"), "raise the limit"),
-        (OSError(errno.ENOMEM, "Cannot allocate memory"), "raise the limit"),
+        (MemoryError(), WorkerError, "Memory ran out", ""),
+        (OSError(errno.ENOMEM, "no"), WorkerError, "Memory ran out", "raise the limit"),
+        (
+            ImportError("a.so: failed to map segment from shared object"),
+            WorkerError,
+            "Memory ran out",
+            "raise the limit",
+        ),
+        (RuntimeError("can't start new thread"), WorkerError, "thread", "raise the limit"),
+        (BlockingIOError(errno.EAGAIN, "no"), WorkerError, "process", "raise the limit"),
+        (OSError(errno.EMFILE, "no"), WorkerError, "files are open", "ulimit -n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/tmp/a"),
+            OutputError,
+            "/tmp/a could not be written: No space left on device.",
+            "",
+        ),
     ],
+    ids=["memory", "errno", "a library", "threads", "processes", "files", "disk"],
 )
-def test_every_lack_has_its_remedy(error: Exception, words: str) -> None:
-    found = resource_error(error)
-    assert found is not None
-    assert words in found.remedy
+def test_every_lack_is_told_as_such_also_from_within(
+    error: Exception, kind: type[EngineError], what: str, remedy: str
+) -> None:
+    outer = RuntimeError("a library wrapped it")
+    outer.__cause__ = error
+    for raised in (error, outer):
+        told = resource_error(raised)
+        assert isinstance(told, kind)
+        assert what in told.what
+        assert told.remedy
+        assert remedy in told.remedy
 
 
 def test_other_errors_stay_what_they_are() -> None:
-    assert resource_error(ValueError("1")) is None
+    assert resource_error(ValueError("memory")) is None
     assert resource_error(OSError(errno.ENOENT, "No such file")) is None
     assert resource_error(ImportError("No module named 'x'")) is None
+    assert resource_error(ImportError("cannot import name 'x'")) is None
     understood = UsageError("The model is too large.")
     understood.__cause__ = MemoryError()
     assert resource_error(understood) is None

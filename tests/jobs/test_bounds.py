@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.base.errors import JobCancelledError, WorkerError
-from engine.base.process import ProcessId, child_environment
+from engine.base.process import ProcessId
 from engine.jobs import bounds, client, history
 from engine.jobs.client import Worker
 from engine.jobs.job import attach
-
-TOY = "tests.jobs.toy_worker"
-
-
-async def gone(process: ProcessId, seconds: float = 5) -> bool:
-    for _ in range(int(seconds / 0.02)):
-        if not process.alive:
-            return True
-        await asyncio.sleep(0.02)
-    return False
+from tests.jobs.conftest import asking, gone
 
 
 async def written(path: Path) -> ProcessId:
@@ -34,6 +24,18 @@ async def written(path: Path) -> ProcessId:
             return ProcessId.of(int(text))
         await asyncio.sleep(0.01)
     raise AssertionError("the query was never begun")
+
+
+def hanging(toy: Worker, folder: Path, *, locked: bool = True) -> asyncio.Future[Any]:
+    """A query that does not come back; what :func:`written` looks for is ``pid`` in a folder."""
+    pid = str(folder / "pid")
+    return asyncio.ensure_future(toy.call("hang", {"pid": pid, "locked": locked}))
+
+
+async def stopped(*calls: asyncio.Future[Any]) -> None:
+    for call in calls:
+        with pytest.raises(JobCancelledError):
+            await call
 
 
 ASKING = """
@@ -58,23 +60,6 @@ Worker.start.__func__.__kwdefaults__["module"] = "tests.jobs.toy_worker"
 HANG = Query("hang", AtPath, Nothing)
 with_worker(lambda session: session.call(HANG, AtPath(sys.argv[1])), print)
 """
-
-
-HEARS = """
-import signal
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs the tests may ignore them: nohup, &
-signal.signal(signal.SIGINT, signal.default_int_handler)
-"""
-
-
-def asking(code: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", HEARS + code, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=child_environment(),
-        text=True,
-    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
@@ -147,7 +132,7 @@ async def test_a_job_goes_on_beside_a_query_whose_asker_died_and_then_all_ends(
 
 
 async def test_closing_ends_a_worker_that_hangs(toy: Worker, tmp_path: Path) -> None:
-    asked = asyncio.ensure_future(toy.call("hang", {"pid": str(tmp_path / "pid")}))
+    asked = hanging(toy, tmp_path)
     worker = await written(tmp_path / "pid")
     await toy.close()
     assert not worker.alive
@@ -157,13 +142,11 @@ async def test_closing_ends_a_worker_that_hangs(toy: Worker, tmp_path: Path) -> 
 
 async def test_a_query_is_stopped_and_the_next_one_answered(toy: Worker, tmp_path: Path) -> None:
     assert not toy.stop_queries()
-    asked = asyncio.ensure_future(toy.call("hang", {"pid": str(tmp_path / "pid")}))
+    asked = hanging(toy, tmp_path)
     waiting = asyncio.ensure_future(toy.call("echo", {"n": 1}))
     worker = await written(tmp_path / "pid")
     assert toy.stop_queries()
-    for call in (asked, waiting):
-        with pytest.raises(JobCancelledError):
-            await call
+    await stopped(asked, waiting)
     assert await toy.call("echo", {"n": 2}) == {"n": 2}
     assert await gone(worker)
 
@@ -172,24 +155,21 @@ async def test_a_worker_that_does_not_read_does_not_stop_who_asks(
     toy: Worker, tmp_path: Path
 ) -> None:
     """While native code keeps the interpreter's lock, a long request fills the pipe."""
-    asked = asyncio.ensure_future(toy.call("hang", {"pid": str(tmp_path / "pid")}))
+    asked = hanging(toy, tmp_path)
     await written(tmp_path / "pid")
     behind = asyncio.ensure_future(toy.call("echo", {"text": "x" * 1_000_000}))
     async with asyncio.timeout(10):
         await asyncio.sleep(0.1)
     assert toy.stop_queries()
-    for call in (asked, behind):
-        with pytest.raises(JobCancelledError):
-            await call
+    await stopped(asked, behind)
 
 
 async def test_a_query_is_stopped_beside_a_job_that_goes_on(toy: Worker, tmp_path: Path) -> None:
     job = await toy.submit("count", {"to": 50, "seconds": 0.02})
-    asked = asyncio.ensure_future(toy.call("hang", {"pid": str(tmp_path / "pid"), "locked": False}))
+    asked = hanging(toy, tmp_path, locked=False)
     worker = await written(tmp_path / "pid")
     assert toy.stop_queries()
-    with pytest.raises(JobCancelledError):
-        await asked
+    await stopped(asked)
     assert await toy.call("echo", {"n": 2}) == {"n": 2}
     assert worker.alive
     assert (await job.result())["counted"] == 50
@@ -201,7 +181,7 @@ async def test_a_query_that_takes_too_long_is_told_and_those_behind_it_may_wait(
 ) -> None:
     await toy.call("echo", {})  # the time that it takes to start is not what is looked at
     monkeypatch.setitem(client.LONG_QUERIES, "hang", 0.5)
-    asked = asyncio.ensure_future(toy.call("hang", {"pid": str(tmp_path / "pid")}))
+    asked = hanging(toy, tmp_path)
     worker = await written(tmp_path / "pid")
     with pytest.raises(WorkerError, match="more than"):
         await asked

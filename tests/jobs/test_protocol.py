@@ -5,8 +5,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +18,15 @@ from engine.base.errors import (
     WorkerError,
 )
 from engine.base.events import Finished, LogLine, Partial, Progress, StageStarted
-from engine.base.peers.far import ProtocolError, decode, encode
 from engine.base.process import ProcessId, child_environment
 from engine.jobs import history
 from engine.jobs.client import Worker, run_job
 from engine.jobs.job import attach
 from engine.jobs.record import read_json
+from tests.jobs.conftest import TOY, AnyJob, asking, begun, fails, gone, signalled
 from tests.safety import PATIENCE
 
-TOY = "tests.jobs.toy_worker"
 ROOT = Path(__file__).resolve().parents[2]
-
-
-async def gone(pid: int, seconds: float = 5) -> bool:
-    process = ProcessId.of(pid)
-    for _ in range(int(seconds / 0.02)):
-        if not process.alive:
-            return True
-        await asyncio.sleep(0.02)
-    return False
 
 
 async def test_queries_run_beside_a_job_and_long_answers_arrive(toy: Worker) -> None:
@@ -86,9 +74,7 @@ async def test_errors_arrive_as_raised_and_mistakes_name_their_log(toy: Worker) 
     log = Path(mistake.value.remedy.split("log file ")[1].rstrip("."))
     assert "ZeroDivisionError: a mistake" in log.read_text()
     job = await toy.submit("broken", {})
-    with pytest.raises(InternalError) as inner:
-        await job.result()
-    assert "Traceback" not in str(inner.value)
+    assert "Traceback" not in str(await fails(job, InternalError))
     assert "KeyError" in history.read_log(job.id)
 
 
@@ -119,8 +105,7 @@ async def test_cancel_is_cooperative_first(toy: Worker) -> None:
     await asyncio.sleep(0.1)
     pid = toy.pid
     await job.cancel()
-    with pytest.raises(JobCancelledError):
-        await job.result()
+    await fails(job, JobCancelledError)
     assert toy.pid == pid  # the worker stays warm
     assert history.job_record(job.id).state == "cancelled"
     assert [e async for e in job.events()][-1].state == "cancelled"  # type: ignore[union-attr]
@@ -133,8 +118,7 @@ async def test_a_dropped_job_ends_and_its_worker_stays_whatever_it_does(toy: Wor
     job = await toy.submit("count", {"to": 10_000, "seconds": 0.01})
     job.discard()
     job.discard()
-    with pytest.raises(JobCancelledError):
-        await job.result()
+    await fails(job, JobCancelledError)
     deaf = await toy.submit("stubborn", {"seconds": 0.4})
     deaf.discard()
     await asyncio.wait([asyncio.ensure_future(deaf.result())])
@@ -171,8 +155,7 @@ async def test_cancel_of_a_waiting_job(toy: Worker, monkeypatch: pytest.MonkeyPa
     assert (first.waiting, second.waiting) == (False, True)
     await second.cancel()
     await second.cancel()
-    with pytest.raises(JobCancelledError):
-        await second.result()
+    await fails(second, JobCancelledError)
     assert [event async for event in second.events()][-1].state == "cancelled"  # type: ignore[union-attr]
     assert [one.state for one in history.list_jobs(2)] == ["cancelled", "running"]
     assert await first.result() == {}
@@ -181,12 +164,23 @@ async def test_cancel_of_a_waiting_job(toy: Worker, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
+async def left() -> tuple[AnyJob, ProcessId]:
+    """A job that runs on, and its worker, whose front end is gone."""
+    worker = await Worker.start(module=TOY)
+    job, _ = await begun(worker, "stubborn")
+    assert worker.pid
+    process = ProcessId.of(worker.pid)
+    await worker.close()
+    return job, process
+
+
+@pytest.fixture
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The signals that are sent to workers, in order; they are sent."""
     sent: list[int] = []
     send = ProcessId.send
 
-    def noted(process: ProcessId, number: int) -> None:
+    def noted(process: ProcessId, number: signal.Signals) -> None:
         sent.append(number)
         send(process, number)
 
@@ -205,13 +199,11 @@ async def test_cancel_terminates_what_does_not_listen(
         steps.append(list(signals))
         await sleep(seconds)
 
-    job = await toy.submit("stubborn", {})
-    assert isinstance(await anext(job.events()), StageStarted)
+    job, _ = await begun(toy, "stubborn")
     monkeypatch.setattr("engine.jobs.job.asyncio.sleep", step)
     async with asyncio.timeout(PATIENCE):
         await job.cancel()
-        with pytest.raises(JobCancelledError):
-            await job.result()
+        await fails(job, JobCancelledError)
     assert signals == [signal.SIGTERM]
     assert steps.count([]) > 5
     assert history.job_record(job.id).state == "cancelled"
@@ -221,13 +213,11 @@ async def test_a_second_cancel_kills_at_once(
     toy: Worker, signals: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.jobs.job.LADDER_SECONDS", 3600)  # nothing else ends it
-    job = await toy.submit("native", {})
-    assert isinstance(await anext(job.events()), StageStarted)
+    job, _ = await begun(toy, "native")
     async with asyncio.timeout(PATIENCE):
         await job.cancel()
         await job.cancel()
-        with pytest.raises(JobCancelledError):
-            await job.result()
+        await fails(job, JobCancelledError)
     assert signals == [signal.SIGKILL]
     assert history.job_record(job.id).state == "cancelled"
     assert (await toy.call("echo", {"n": 1})) == {"n": 1}
@@ -235,30 +225,23 @@ async def test_a_second_cancel_kills_at_once(
 
 async def test_what_follows_a_killed_job_is_asked_of_another_worker(toy: Worker) -> None:
     """Also before anybody has seen that the worker is gone."""
-    job = await toy.submit("native", {})
-    assert isinstance(await anext(job.events()), StageStarted)
+    job, _ = await begun(toy, "native")
     async with asyncio.timeout(PATIENCE):
         await job.cancel()
         await job.cancel()
         assert (await toy.call("echo", {"n": 1})) == {"n": 1}
-        with pytest.raises(JobCancelledError):
-            await job.result()
+        await fails(job, JobCancelledError)
 
 
 async def test_a_killed_worker_is_told_with_its_stage(toy: Worker) -> None:
-    job = await toy.submit("stubborn", {})
-    events = job.events()
-    assert isinstance(await anext(events), StageStarted)
-    assert toy.pid is not None
-    os.kill(toy.pid, signal.SIGKILL)
+    job, events = await begun(toy, "stubborn")
+    signalled(toy, signal.SIGKILL)
     last = [e async for e in events][-1]
     assert isinstance(last, Finished)
     assert last.state == "failed"
-    with pytest.raises(WorkerError) as caught:
-        await job.result()
-    assert "SIGKILL" in caught.value.what
-    assert "Being stubborn" in caught.value.what
-    assert "out of memory" in caught.value.cause
+    error = await fails(job, WorkerError, "SIGKILL")
+    assert "Being stubborn" in error.what
+    assert "out of memory" in error.cause
     record = history.job_record(job.id)
     assert record.state == "lost"
     assert record.error is not None
@@ -268,8 +251,7 @@ async def test_a_killed_worker_is_told_with_its_stage(toy: Worker) -> None:
 async def test_a_worker_that_cannot_tell_how_a_job_ended_ends(toy: Worker) -> None:
     job = await toy.submit("untellable", {})
     async with asyncio.timeout(PATIENCE):
-        with pytest.raises(WorkerError):
-            await job.result()
+        await fails(job, WorkerError)
     assert "no memory for the error" in history.read_log(job.id)
     assert (await toy.call("echo", {"n": 1})) == {"n": 1}  # by a new one
 
@@ -284,35 +266,28 @@ async def test_who_waits_for_a_killed_worker_hears_of_it_where_memory_is_short(
             raise short.pop()
         return read_json(path)
 
-    job = await toy.submit("stubborn", {})
-    await anext(job.events())
+    job, _ = await begun(toy, "stubborn")
     monkeypatch.setattr("engine.jobs.job.read_json", read)
-    assert toy.pid is not None
-    os.kill(toy.pid, signal.SIGKILL)
+    signalled(toy, signal.SIGKILL)
     async with asyncio.timeout(10):
-        with pytest.raises(WorkerError):
-            await job.result()
+        await fails(job, WorkerError)
     assert not short
 
 
 async def test_a_worker_told_to_end_writes_that_down(toy: Worker) -> None:
-    job = await toy.submit("stubborn", {})
-    events = job.events()
-    await anext(events)
-    assert toy.pid is not None
-    os.kill(toy.pid, signal.SIGTERM)
+    job, events = await begun(toy, "stubborn")
+    signalled(toy, signal.SIGTERM)
     assert [e async for e in events][-1].state == "failed"  # type: ignore[union-attr]
-    with pytest.raises(WorkerError, match="SIGTERM"):
-        await job.result()
+    await fails(job, WorkerError, "SIGTERM")
     assert history.job_record(job.id).state == "failed"
 
 
-async def test_an_idle_worker_ends_with_its_client() -> None:
-    worker = await Worker.start(module=TOY)
-    pid = (await worker.call("echo", {})) == {} and worker.pid
-    assert pid
-    await worker.close()
-    assert await gone(pid)
+async def test_an_idle_worker_ends_with_its_client(toy: Worker) -> None:
+    assert await toy.call("echo", {}) == {}
+    assert toy.pid
+    process = ProcessId.of(toy.pid)
+    await toy.close()
+    assert await gone(process)
 
 
 CLIENT = """
@@ -329,55 +304,39 @@ asyncio.run(main())
 
 async def test_a_job_outlives_its_client_and_sighup_and_is_reattached(tmp_path: Path) -> None:
     done = tmp_path / "done"
-    client = subprocess.Popen(  # noqa: ASYNC220
-        [sys.executable, "-P", "-c", CLIENT, str(done)],
-        stdout=subprocess.PIPE,
-        env=child_environment(),
-        text=True,
-    )
+    client = asking(CLIENT, str(done))
     assert client.stdout is not None
     job_id, pid = client.stdout.readline().split()
+    process = ProcessId.of(int(pid))
     client.kill()
-    client.wait()
-    client.stdout.close()
-    os.kill(int(pid), signal.SIGHUP)
+    client.communicate()
+    process.send(signal.SIGHUP)
     assert [r.id for r in history.list_jobs()] == [job_id]
     job = attach(job_id)
     events = [e async for e in job.events()]
     assert LogLine("step 60") in events
     assert (await job.result())["counted"] == 60
     assert done.read_text() == "done"
-    assert await gone(int(pid))
+    assert await gone(process)
 
 
-async def test_a_reattached_job_can_be_cancelled(tmp_path: Path) -> None:
-    worker = await Worker.start(module=TOY)
-    submitted = await worker.submit("stubborn", {})
-    pid = worker.pid
-    assert pid
-    await worker.close()
+async def test_a_reattached_job_can_be_cancelled(left: tuple[AnyJob, ProcessId]) -> None:
+    submitted, process = left
     job = attach(submitted.id)
     await job.cancel()
-    with pytest.raises(JobCancelledError):
-        await job.result()
-    assert await gone(pid)
-    with pytest.raises(JobCancelledError):  # the first handle sees the same end
-        await submitted.result()
+    await fails(job, JobCancelledError)
+    assert await gone(process)
+    await fails(submitted, JobCancelledError)  # the first handle sees the same end
 
 
-async def test_a_reattached_job_that_is_lost_is_told() -> None:
-    worker = await Worker.start(module=TOY)
-    submitted = await worker.submit("stubborn", {})
-    pid = worker.pid
-    assert pid
-    await worker.close()
+async def test_a_reattached_job_that_is_lost_is_told(left: tuple[AnyJob, ProcessId]) -> None:
+    submitted, process = left
     job = attach(submitted.id)
     events = job.events()
     assert isinstance(await anext(events), StageStarted)
-    os.kill(pid, signal.SIGKILL)
+    process.send(signal.SIGKILL)
     assert [e async for e in events][-1].state == "failed"  # type: ignore[union-attr]
-    with pytest.raises(WorkerError, match="Being stubborn"):
-        await job.result()
+    await fails(job, WorkerError, "Being stubborn")
     assert history.job_record(job.id).state == "lost"
 
 
@@ -407,8 +366,7 @@ async def test_old_records_go_and_running_ones_stay(
     assert running.id in left
     assert len(left) == 2
     await running.cancel()
-    with pytest.raises(JobCancelledError):
-        await running.result()
+    await fails(running, JobCancelledError)
 
 
 async def test_effects_of_keys_push_no_job_out_of_the_history(
@@ -427,14 +385,12 @@ async def test_effects_of_keys_push_no_job_out_of_the_history(
 
 
 async def test_a_state_folder_that_cannot_be_written_does_not_stop_a_job(
-    monkeypatch: pytest.MonkeyPatch,
+    toy: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
-    worker = await Worker.start(module=TOY)
-    job = await worker.submit("count", {"to": 2})
+    job = await toy.submit("count", {"to": 2})
     assert LogLine("step 2") in [e async for e in job.events()]
     assert (await job.result())["counted"] == 2
-    await worker.close()
 
 
 async def test_nothing_of_the_current_folder_is_executed(
@@ -468,28 +424,9 @@ async def test_nothing_of_the_current_folder_is_executed(
     assert list(tmp_path.rglob("*.sprung")) == []
 
 
-def test_the_client_side_is_light() -> None:
-    code = (
-        "import sys, engine.jobs.client, engine.jobs.history; "
-        "print([m for m in ('numpy', 'onnx', 'onnx_ir', 'onnxruntime', 'PIL',"
-        " 'platformdirs', 'adbutils', 'yaml') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
-    )
-    assert done.stdout.strip() == "[]"
-
-
 def test_the_blocking_twin() -> None:
     with pytest.raises(UsageError, match="recipe"):
         run_job("build", {})
-
-
-def test_lines_of_the_protocol() -> None:
-    assert decode(encode({"a": float("inf"), "b": ["ü"]})) == {"a": None, "b": ["ü"]}
-    for bad in (b"", b"[1]", b"{", b"\xff\xfe", b"[" * 100_000):
-        with pytest.raises(ProtocolError):
-            decode(bad)
 
 
 def test_the_environment_of_a_child(monkeypatch: pytest.MonkeyPatch) -> None:

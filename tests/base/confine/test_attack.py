@@ -67,32 +67,31 @@ def check(said: dict[str, str], open_: set[str]) -> None:
             assert how in DENIED, f"{name}: {how}"
 
 
-def test_a_converter_reaches_nothing(place: Scene) -> None:
+@pytest.mark.parametrize(
+    ("role", "more", "spared"),
+    [
+        ("converter", set(), []),
+        ("toolkit", OF_A_TOOLKIT | SAYS_SO, []),
+        # its sockets are what a stranger's model could send with; nothing else is wider
+        (
+            "board",
+            OF_A_TOOLKIT | SAYS_SO | {"connect", "send"},
+            ["connect by a file", "send from a pair"],
+        ),
+    ],
+)
+def test_it_reaches_nothing(place: Scene, role: str, more: set[str], spared: list[str]) -> None:
+    """A converter and a toolkit; one with a board has the network and no more."""
     require_walls()
-    found = run(place, "converter")
-    check(found["said"], OWN)
-    assert set(found["rights"]) <= {0, FILES}
+    found = run(place, role, spared=spared)
+    check(found["said"], OWN | more)
     place.check_untouched()
-    if found["walls"][2]:
+    if role != "board":
+        assert set(found["rights"]) <= {0, FILES}
+    if role == "toolkit":
+        assert len(found["rights"]) == 2
+    if role == "converter" and found["walls"][2]:
         assert set(found["interfaces"]) <= {"lo"}
-
-
-def test_a_toolkit_reaches_nothing(place: Scene) -> None:
-    require_walls()
-    found = run(place, "toolkit")
-    assert len(found["rights"]) == 2
-    assert set(found["rights"]) <= {0, FILES}
-    check(found["said"], OWN | OF_A_TOOLKIT | SAYS_SO)
-    place.check_untouched()
-
-
-def test_a_toolkit_with_a_board_has_the_network_and_no_more(place: Scene) -> None:
-    """Its sockets are what a stranger's model could send with; nothing else is wider."""
-    spared = ["connect by a file", "send from a pair"]
-    require_walls()
-    found = run(place, "board", spared=spared)
-    check(found["said"], OWN | OF_A_TOOLKIT | SAYS_SO | {"connect", "send"})
-    place.check_untouched()
 
 
 @pytest.mark.parametrize("role", ["converter", "toolkit"])

@@ -49,14 +49,17 @@ def sockets() -> tuple[Any, Any, int, int, Callable[[], None]]:
 
 
 @pytest.fixture(params=[pipes, sockets], ids=["pipes", "socketpair"])
-def wires(request: pytest.FixtureRequest) -> Any:
-    return request.param()
+def wires(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Streams of the near end and descriptors of the far end."""
+    *made, end = request.param()
+    yield made
+    end()
 
 
 @pytest.fixture
 def served(wires: Any) -> Iterator[Peer]:
     """A peer whose far end is a thread of this process."""
-    reads, writes, far_reads, far_writes, end = wires
+    reads, writes, far_reads, far_writes = wires
     gone = threading.Event()
     server = far.FarEnd(far_reads, far_writes, ended=gone.set)
 
@@ -73,4 +76,3 @@ def served(wires: Any) -> Iterator[Peer]:
     peer.close()
     assert gone.wait(5), "the far end did not see that the near one has gone"
     thread.join(5)
-    end()

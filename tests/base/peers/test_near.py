@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -71,9 +71,24 @@ HARMLESS = ['{"id": [1], "result": {}}', '{"id": 77, "result": {}}', '{"id": nul
 
 
 def greeted(wires: Any, **options: Any) -> Peer:
-    reads, writes, _, far_writes, _ = wires
+    reads, writes, _, far_writes = wires
     os.write(far_writes, far.encode({"ready": True, "protocol": far.PROTOCOL}))
     return Peer(reads, writes, **options)
+
+
+Talk = tuple[far.FarEnd, Peer, list[far.Message]]
+
+
+@pytest.fixture
+def talk(wires: Any) -> Iterator[Talk]:
+    """Both ends, and what belongs to no request; the far end is not started."""
+    reads, writes, far_reads, far_writes = wires
+    server = far.FarEnd(far_reads, far_writes, ended=lambda: None, limit=1000)
+    noticed: list[far.Message] = []
+    peer = Peer(reads, writes, notice=noticed.append)
+    yield server, peer, noticed
+    peer.close()
+    server.close(PATIENCE)  # its thread must not write to a descriptor that is somebody else's next
 
 
 @pytest.mark.parametrize(("line", "says"), GARBAGE, ids=range(len(GARBAGE)))
@@ -85,7 +100,6 @@ def test_garbage_ends_it(wires: Any, line: str, says: str) -> None:
         peer.wait(call, within(5))
     assert not peer.open
     peer.close()
-    wires[4]()
 
 
 def test_what_belongs_to_no_request_does_no_harm(wires: Any) -> None:
@@ -97,16 +111,12 @@ def test_what_belongs_to_no_request_does_no_harm(wires: Any) -> None:
     assert peer.wait(call, within(5))["result"] == {"n": 1}
     assert noticed == [{"id": None}, {"x": 1}]
     peer.close()
-    wires[4]()
 
 
-def test_the_far_end_goes_on_after_garbage(wires: Any) -> None:
-    reads, writes, far_reads, far_writes, end = wires
-    server = far.FarEnd(far_reads, far_writes, ended=lambda: None, limit=1000)
+def test_the_far_end_goes_on_after_garbage(wires: Any, talk: Talk) -> None:
+    server, peer, noticed = talk
     server.start()
-    noticed: list[far.Message] = []
-    peer = Peer(reads, writes, notice=noticed.append)
-    writes.write(b"garbage\n[]\n" + b"x" * 5000 + b'\n{"id": []}\n{"cancel": []}\n')
+    wires[1].write(b"garbage\n[]\n" + b"x" * 5000 + b'\n{"id": []}\n{"cancel": []}\n')
     call = peer.request("hello", {"a": 1})
     odd, asked = server.next(5), server.next(5)
     assert odd is not None
@@ -121,51 +131,34 @@ def test_the_far_end_goes_on_after_garbage(wires: Any) -> None:
     assert said == ["a line is not JSON.", "a line is not an object.", "a line is too long."]
     peer.close()
     assert server.next(5) is None
-    server.close(PATIENCE)
-    end()
 
 
-def test_a_notice_that_still_waits_is_not_sent_twice(wires: Any) -> None:
-    reads, writes, far_reads, far_writes, end = wires
-    server = far.FarEnd(far_reads, far_writes, ended=lambda: None)
+def test_a_notice_that_still_waits_is_not_sent_twice(talk: Talk) -> None:
+    server, peer, noticed = talk
     for _ in range(100):  # nothing is written before it starts
         server.send({"job": "a"}, once="a")
     server.start()
-    noticed: list[far.Message] = []
-    peer = Peer(reads, writes, notice=noticed.append)
     while not peer.greeting:
         peer.pump(1)
     peer.pump(0.1)
     assert noticed == [{"job": "a"}]
-    peer.close()
-    assert server.next(5) is None
-    server.close(PATIENCE)
-    end()
 
 
-def test_what_is_flushed_is_written(wires: Any) -> None:
-    reads, writes, far_reads, far_writes, end = wires
-    server = far.FarEnd(far_reads, far_writes, ended=lambda: None)
+def test_what_is_flushed_is_written(wires: Any, talk: Talk) -> None:
+    server, _, _ = talk
     server.start()
-    peer = Peer(reads, writes)
     server.send({"n": 1})
     server.flush(PATIENCE)
-    found = reads.read(1 << 16)
-    assert found.endswith(b'{"n":1}\n')
+    assert wires[0].read(1 << 16).endswith(b'{"n":1}\n')
     server.send(LARGE)  # more than fits without a reader
     begun = time.monotonic()
     server.flush(0.2)
     assert time.monotonic() - begun < 5
-    peer.close()
-    server.close(PATIENCE)  # its thread must not write to a descriptor that is somebody else's next
-    end()
 
 
-def test_a_near_end_that_has_gone_stops_no_answer(wires: Any) -> None:
-    reads, writes, far_reads, far_writes, end = wires
-    server = far.FarEnd(far_reads, far_writes, ended=lambda: None)
+def test_a_near_end_that_has_gone_stops_no_answer(talk: Talk) -> None:
+    server, peer, _ = talk
     server.start()
-    peer = Peer(reads, writes)
     call = peer.request("work", {})
     asked = server.next(5)
     assert asked is not None
@@ -175,7 +168,6 @@ def test_a_near_end_that_has_gone_stops_no_answer(wires: Any) -> None:
     server.close(5)
     assert server._writer.join(0)
     assert call.answer is None
-    end()
 
 
 def test_a_far_end_that_does_not_read_stops_nobody(wires: Any) -> None:
@@ -188,7 +180,6 @@ def test_a_far_end_that_does_not_read_stops_nobody(wires: Any) -> None:
     later = peer.request("any", {})
     assert later.answer == calls[0].answer
     peer.close()
-    wires[4]()
 
 
 def test_errors_of_a_child(toy: Child) -> None:
