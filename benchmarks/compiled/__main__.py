@@ -29,6 +29,7 @@ from benchmarks.compiled.agreement import compare_layers, compare_whole, simulat
 from benchmarks.compiled.cases import CASES, Loaded, load_case
 from benchmarks.compiled.report import report
 from benchmarks.compiled.tables import beside_plan, convolutions, not_in_integers
+from engine.base.errors import EngineError
 from engine.cost.printed import parse_printed
 from engine.graph.execute import FUSING_LEVEL, Session, as_compiled
 from engine.graph.ir import Graph
@@ -192,7 +193,7 @@ def main() -> int:
                 continue
             try:
                 row = {**key, **make()}  # type: ignore[operator]
-            except AssertionError as error:
+            except EngineError as error:
                 row = {**key, "failed": str(error)[-400:]}
             rows.append(row)
             with results.open("a", encoding="utf-8") as stream:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from engine.toolkit.bridge.values import ClassInFile
 from engine.toolkit.toolkit import RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 from tests.base.confine.scene import require_walls
+from tests.devices.waiting import processes, until
 from tests.toolkit.bridge.test_faults import small_disk
 from tests.vendor.models import save_model
 
@@ -229,11 +231,8 @@ def test_two_at_once(environment: ToolkitEnvironment, source: Path, tmp_path: Pa
     one, two = (Toolkit(environment, folder, reads=[tmp_path]) for folder in folders)
     with one, two:
         first, second = (loaded(each, source, "rk3588") for each in (one, two))
-        threads = [threading.Thread(target=build, args=(each, source)) for each in (first, second)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor() as both:
+            assert list(both.map(build, (first, second), (source, source))) == [0, 0]
         made = [each.work / "net.rknn" for each in (one, two)]
         for rknn, path in zip((first, second), made, strict=True):
             assert rknn.call("export_rknn", path) == 0
@@ -318,19 +317,6 @@ def test_a_full_disk_is_named(
         check_only_log(disk)
 
 
-def _toolkits(tag: str) -> list[int]:
-    """Processes of the toolkit that a command with this variable started, zombies left out."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            command = (folder / "cmdline").read_bytes()
-            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-            ours = tag.encode() in (folder / "environ").read_bytes()
-            if ours and b"code/worker.py" in command and state not in "ZX":
-                found.append(int(folder.name))
-    return found
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_command_that_is_killed_leaves_no_toolkit(
     number: signal.Signals, environment: ToolkitEnvironment, shared: Path, tmp_path: Path
@@ -345,15 +331,13 @@ def test_a_command_that_is_killed_leaves_no_toolkit(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    end = time.monotonic() + 60
-    while not _toolkits(tag) and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: processes(tag, "code/worker.py"), "it starts")
     time.sleep(2)  # it imports, then builds
-    assert _toolkits(tag)
+    assert processes(tag, "code/worker.py")
     assert command.poll() is None
     command.send_signal(number)
     time.sleep(1)
-    left = _toolkits(tag)
+    left = processes(tag, "code/worker.py")
     command.wait(30)
     assert not left
     assert not (tmp_path / "a.rknn").exists()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +11,13 @@ from onnx import helper
 
 from engine.cost.cycles import all_cycles
 from engine.cost.lowering import lower, read_graph
-from engine.cost.printed import PrintedLayer, parse_printed
+from engine.cost.printed import parse_printed
 from engine.facts.npu import NpuDtype, npu_profile
 from engine.frontends.load import find_source, load_source
 from tests.vendor.models import save_model
+from tests.vendor.toolkit import Toolkit
 
 pytestmark = [pytest.mark.vendor, pytest.mark.long]
-
-PROGRAM = Path(__file__).with_name("print_tables.py")
 
 
 class RandomNet:
@@ -32,8 +29,8 @@ class RandomNet:
         self.weights: dict[str, np.ndarray] = {}
         self.channels: dict[str, int] = {}
 
-    def make(self, path: Path) -> None:
-        """Write it."""
+    def make(self, path: Path) -> int:
+        """Write it; returns the side of its picture."""
         side = int(self.random.choice([32, 40, 52]))
         last = self.convolve("x", 3, stride=2)
         kept = []
@@ -43,6 +40,7 @@ class RandomNet:
                 kept.append(last)
         outputs = dict.fromkeys([*kept, last])
         save_model(path, self.nodes, {"x": [1, 3, side, side]}, outputs, self.weights, 13)
+        return side
 
     def grow(self, last: str) -> str:
         """One more part behind a tensor."""
@@ -102,33 +100,19 @@ class RandomNet:
         return f"{name}_o"
 
 
-def printed(python: Path, model: Path, chip: str, quant: str, folder: Path) -> list[PrintedLayer]:
-    log = folder / f"{model.stem}__{chip}__{quant}.log"
-    home = folder / "home"
-    home.mkdir(exist_ok=True)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    subprocess.run(
-        [str(python), "-B", str(PROGRAM), str(folder), f"{chip}:{quant}", str(model)],
-        env=environment | {"HOME": str(home), "TMPDIR": str(home)},
-        cwd=folder,
-        check=False,
-        timeout=300,
-    )
-    layers = parse_printed(log.read_text(encoding="utf-8", errors="replace")).layers
-    assert layers, log.read_text(encoding="utf-8", errors="replace")[-2000:]
-    return layers
-
-
 @pytest.mark.parametrize(
     ("seed", "chip", "quant"),
     [(1, "rk3588", "i8"), (2, "rk3566", "i8"), (3, "rk3576", "i8"), (4, "rk3562", "fp")],
 )
-def test_a_random_graph(
-    seed: int, chip: str, quant: str, vendor_python: Path, tmp_path: Path
-) -> None:
+def test_a_random_graph(seed: int, chip: str, quant: str, toolkit: Toolkit, tmp_path: Path) -> None:
     model = tmp_path / "random.onnx"
-    RandomNet(seed).make(model)
-    theirs = printed(vendor_python, model, chip, quant, tmp_path)
+    side = RandomNet(seed).make(model)
+    noise = np.random.default_rng(0).standard_normal((1, 3, side, side)).astype(np.float32)
+    samples = noise if quant == "i8" else None
+    log = toolkit.build("random", model, {"target_platform": chip}, samples, verbose=True)
+    toolkit.release("random")
+    theirs = parse_printed(log).layers
+    assert theirs, log[-2000:]
     npu = npu_profile(chip)
     assert npu is not None
     dtype: NpuDtype = "int8" if quant == "i8" else "float16"

@@ -1,15 +1,16 @@
-"""Our end of tests/vendor/driver.py: the vendor's toolkit, driven as a program."""
+"""Models that the vendor's toolkit has built, by name, in one process of it."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from engine.toolkit.toolkit import RemoteRKNN
+from engine.toolkit.toolkit import Toolkit as Bridge
+from engine.wire.vendor import ToolkitEnvironment
 
 __all__ = ["Toolkit"]
 
@@ -18,45 +19,21 @@ class Toolkit:
     """One process of the toolkit; models stay built under the names that they were given."""
 
     def __init__(self, python: Path, folder: Path) -> None:
-        self._folder = folder
-        self._log = folder / "log.txt"
-        home = folder / "home"
-        home.mkdir()
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        environment |= {"HOME": str(home), "TMPDIR": str(home), "ORT_DISABLE_TELEMETRY": "1"}
-        driver = Path(__file__).with_name("driver.py")
-        self._process = subprocess.Popen(
-            [str(python), "-B", str(driver), str(self._log)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-            env=environment,
-        )
+        place = str(python.parents[1])
+        environment = ToolkitEnvironment(name="toolkit2", folder=place, python=str(python))
+        self._bridge = Bridge(environment, folder)
+        self._models: dict[str, RemoteRKNN] = {}
+        self._simulated: set[str] = set()
         self._count = 0
 
     def close(self) -> None:
         """End the process."""
-        if self._process.stdin:
-            self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._bridge.close()
 
-    def _ask(self, **request: Any) -> dict[str, Any]:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        answer = json.loads(line) if line else {"ok": False, "error": "the toolkit ended"}
-        if not answer["ok"]:
-            end = self._log.read_text(encoding="utf-8", errors="replace")[-1500:]
-            raise AssertionError(f"{request['do']}: {answer['error']}\n{end}")
-        return dict(answer)
-
-    def folder(self) -> Path:
-        """A new folder for files."""
+    def _folder(self) -> Path:
+        """A new folder for files, which the toolkit can read and write."""
         self._count += 1
-        made = self._folder / f"{self._count:03d}"
+        made = self._bridge.work / f"{self._count:03d}"
         made.mkdir()
         return made
 
@@ -82,57 +59,49 @@ class Toolkit:
         Returns:
             What the toolkit printed.
         """
-        dataset = None
+        folder = self._folder()
+        path = folder / "model.onnx"
+        path.write_bytes(model.read_bytes())
+        options: dict[str, Any] = {"do_quantization": calibration is not None}
         if calibration is not None:
-            dataset = self.folder() / "dataset.txt"
-            names = self._files(dataset.parent, [[sample[None]] for sample in calibration])
-            dataset.write_text("".join(f"{row[0]}\n" for row in names), encoding="utf-8")
-        start = self._log.stat().st_size if self._log.exists() else 0
-        self._ask(
-            do="build",
-            name=name,
-            model=str(model),
-            config=config,
-            dataset=None if dataset is None else str(dataset),
-            verbose=verbose,
-        )
-        with self._log.open("rb") as stream:
-            stream.seek(start)
-            return stream.read().decode("utf-8", errors="replace")
+            options["dataset"] = folder / "dataset.txt"
+            names = [str(folder / f"{number}.npy") for number in range(len(calibration))]
+            for file, sample in zip(names, calibration, strict=True):
+                np.save(file, sample[None])
+            options["dataset"].write_text("".join(f"{file}\n" for file in names))
+        mark = self._bridge.mark
+        rknn = self._models[name] = self._bridge.rknn(verbose=verbose)
+        rknn.do("config", **{"target_platform": "rk3588"} | config)
+        rknn.do("load_onnx", model=path)
+        rknn.do("build", **options)
+        return self._bridge.since(mark)
 
     def release(self, name: str) -> None:
         """Forget a model that was built."""
-        self._ask(do="release", name=name)
+        self._models.pop(name).release()
+        self._simulated.discard(name)
 
     def export(self, name: str) -> Path:
         """The compiled model, as a file."""
-        path = self.folder() / "model.rknn"
-        self._ask(do="export", name=name, path=str(path))
+        path = self._folder() / "model.rknn"
+        self._models[name].do("export_rknn", path)
         return path
 
     def infer(self, name: str, samples: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         """Outputs of the toolkit's simulator for every sample (a list of NCHW inputs each)."""
-        folder = self.folder()
-        files = self._files(folder, samples)
-        out = self.folder()
-        answer = self._ask(do="infer", name=name, samples=files, layout="nchw", out=str(out))
+        rknn = self._models[name]
+        if name not in self._simulated:
+            rknn.do("init_runtime")
+            self._simulated.add(name)
         return [
-            [np.load(out / f"{index}_{output}.npy") for output in range(answer["outputs"])]
-            for index in range(len(files))
+            list(rknn.call("inference", inputs=list(sample), data_format=["nchw"] * len(sample)))
+            for sample in samples
         ]
 
     def analyse(self, name: str, pixels: np.ndarray) -> Path:
         """The folder of tensors that accuracy_analysis writes for one input (1, C, H, W)."""
-        folder = self.folder()
-        (row,) = self._files(folder, [[pixels]])
-        self._ask(do="analyse", name=name, inputs=row, out=str(folder / "snapshot"))
+        folder = self._folder()
+        np.save(folder / "input.npy", pixels)
+        words = {"inputs": [str(folder / "input.npy")], "output_dir": str(folder / "snapshot")}
+        self._models[name].do("accuracy_analysis", **words)
         return folder / "snapshot" / "simulator" / "npy"
-
-    def _files(self, folder: Path, samples: Sequence[Sequence[np.ndarray]]) -> list[list[str]]:
-        rows = []
-        for index, sample in enumerate(samples):
-            row = [folder / f"input_{index}_{number}.npy" for number in range(len(sample))]
-            for path, array in zip(row, sample, strict=True):
-                np.save(path, array)
-            rows.append([str(path) for path in row])
-        return rows
