@@ -63,10 +63,6 @@ def test_the_calls_of_generation_2(
         outputs = rknn.inference(inputs=[image])
         assert outputs is not None
         np.testing.assert_array_equal(outputs[0], EXPECTED)
-    chw = np.ascontiguousarray(IMAGE.transpose(0, 3, 1, 2))
-    outputs = rknn.inference(inputs=[chw], data_format=["nchw"])
-    assert outputs is not None
-    np.testing.assert_array_equal(outputs[0], EXPECTED)
     assert rknn.inference(inputs=[IMAGE[:, :2]]) is None
     for wrong in (
         {"data_format": 3},
@@ -80,22 +76,9 @@ def test_the_calls_of_generation_2(
     assert "Internal error" not in capfd.readouterr().err
     governor = made.root / "sys/class/devfreq/fdab0000.npu/governor"
     before = governor.read_text()
-    text = rknn.eval_perf(inputs=[IMAGE])
-    assert "Conv:conv1" in text
-    assert "(emulated)" in text
+    assert "Conv:conv1" in rknn.eval_perf(inputs=[IMAGE])
     assert governor.read_text() == before
-    memory = rknn.eval_memory()
-    assert memory == {
-        "weight_memory": 3698688,
-        "internal_memory": 1756160,
-        "other_memory": 484352,
-        "total_memory": 5939200,
-    }
-    version = rknn.get_sdk_version()
-    assert version is not None
-    assert "DRV: rknnrt: 2.3.2" in version
-    said = capfd.readouterr().err
-    assert "emulated" in said
+    assert "emulated" in capfd.readouterr().err
     rknn.release()
     assert made.alive_orphans() == []
 

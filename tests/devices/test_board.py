@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from engine.base.errors import (
-    DeviceError,
-    DeviceTimeoutError,
     JobCancelledError,
     RuntimeLibraryError,
 )
-from engine.devices.board.layout import find_folder
 from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
@@ -84,38 +80,3 @@ def test_a_run_of_the_real_agent_is_cancelled(local: FakeBoard, model: Path, thr
             runtime.run([BoardInput(IMAGE)], loops=100_000, threads=threads, progress=stop)
         cancelled = False
         check_results(runtime)
-
-
-@pytest.mark.cc
-@pytest.mark.parametrize(
-    ("settings", "error", "words"),
-    [
-        ("HANG=init", DeviceTimeoutError, "did not load the model"),
-        ("CRASH=init", DeviceError, "ended|killed"),
-        ("FAIL=init:-6", RuntimeLibraryError, "MODEL_INVALID"),
-        ("PLATFORM=rk3566", RuntimeLibraryError, "PLATFORM_UNMATCH"),
-        pytest.param("HANG=run", DeviceTimeoutError, "not answer `run`", marks=pytest.mark.long),
-        pytest.param("CRASH=run", DeviceError, "ended|killed", marks=pytest.mark.long),
-        pytest.param("FAIL=run:-2", RuntimeLibraryError, "TIMEOUT", marks=pytest.mark.long),
-    ],
-)
-def test_faults_are_told(
-    local: FakeBoard, model: Path, settings: str, error: type[DeviceError], words: str
-) -> None:
-    seconds = 0.5 if "HANG" in settings else 60
-    file = local.root / "lib" / "emulated.conf"
-    library = library_of(local)
-    with BoardRuntime(local) as runtime:
-        runs = "run" in settings
-        if runs:
-            runtime.open(model, library=library)
-        file.write_text(f"{settings}\n")
-        call = partial(runtime.open, model, library=library)
-        if runs:
-            call = partial(runtime.run, [BoardInput(IMAGE)])
-        with pytest.raises(error, match=words):
-            call(seconds=seconds)
-        file.unlink()
-        runtime.open(model, library=library)
-        check_results(runtime)
-    assert not find_folder(local).runs()

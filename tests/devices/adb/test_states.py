@@ -39,29 +39,6 @@ LIST = (
 )
 
 
-def test_every_line_of_the_list_is_read() -> None:
-    found = attached(LIST)
-    assert [(a.serial, a.state.name, a.transport_id) for a in found] == [
-        ("0123456789ABCDEF", "ready", 3),
-        ("0123456789ABCDEF", "ready", 4),
-        ("c3d9b8674f4b94f6", "no permissions", 5),
-        ("192.168.1.7:5555", "offline", 6),
-        ("(no serial number)", "unauthorized", 7),
-        ("????????????", "no permissions", None),
-        ("rec0", "recovery", 8),
-        ("side", "sideload", 9),
-        ("new", "unknown", 10),
-    ]
-    assert found[0].tags == {
-        "usb": "usb:1-1.2",
-        "product": "rk3588_s",
-        "model": "rk3588_s",
-        "device": "rk3588_s",
-    }
-    assert all(a.state.remedy for a in found[2:])
-    assert UDEV_RULE in found[2].state.remedy
-
-
 @pytest.mark.parametrize("text", ["<html>\n", "hello\nworld\n", "\x1b[2J"])
 def test_a_list_that_is_none_is_no_empty_one(text: str) -> None:
     with pytest.raises(DeviceError, match="is no adb server"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,23 +24,15 @@ def test_two_clients_work_at_once(board: Boards, opened: Opened, tmp_path: Path)
     made = board()
     source = tmp_path / "m"
     source.write_bytes(os.urandom(2_000_000))
-    failed: list[BaseException] = []
 
     def work(number: int) -> None:
-        try:
-            transport = opened(made)
-            for turn in range(3):
-                transport.push(source, f"{FOLDER}/{number}-{turn}")
-                assert transport.run(["true"]).code == 0
-        except BaseException as error:  # noqa: BLE001 - told by the main thread
-            failed.append(error)
+        transport = opened(made)
+        for turn in range(3):
+            transport.push(source, f"{FOLDER}/{number}-{turn}")
+            assert transport.run(["true"]).code == 0
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
+    with ThreadPoolExecutor() as clients:
+        list(clients.map(work, range(2)))
     folder = made.root / FOLDER[1:]
     assert len(list(folder.iterdir())) == 6
     assert all(path.read_bytes() == source.read_bytes() for path in folder.iterdir())

@@ -13,7 +13,6 @@ import pytest
 from engine.base.errors import (
     DeviceError,
     DeviceLostError,
-    DeviceStorageError,
     DeviceTimeoutError,
     JobCancelledError,
     RuntimeLibraryError,
@@ -160,13 +159,6 @@ def test_a_board_that_goes_while_a_file_is_pushed_is_lost(
         os.utime(find_folder(board).at(run), (0, 0))
     with opened(board, model) as runtime:
         assert runtime.run([BoardInput(IMAGE)]).outputs[0].array[0, 0] == TOTAL
-
-
-def test_a_disk_that_fills_up_is_told(board: FakeBoard, model: Path) -> None:
-    head = b"Filesystem 1024-blocks Used Available Capacity Mounted on\n"
-    board.programs["df"] = lambda _: Completed(0, head + b"/dev/root 9 9 0 100% /\n")
-    with pytest.raises(DeviceStorageError, match="has 0 B free"):
-        BoardRuntime(board, fake_agent())
 
 
 @pytest.mark.usefixtures("no_agent")

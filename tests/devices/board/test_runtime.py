@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +49,6 @@ def test_a_model_runs_and_is_measured(board: FakeBoard, model: Path) -> None:
         assert whole.outputs[0].array.dtype == np.int8
         assert runtime.run([BoardInput(IMAGE)], outputs=False).outputs == ()
         assert runtime.memory() == found.memory
-
-
-def test_what_is_there_is_not_pushed_again(board: FakeBoard, model: Path) -> None:
-    for _ in range(2):
-        opened(board, model).close()
-    kinds = [name.split("-")[0] for name in board.pushed if "-" in name]
-    assert sorted(kinds) == ["agent", "model"]
 
 
 def test_no_name_of_the_user_is_in_a_command(board: FakeBoard, model: Path) -> None:
@@ -109,15 +101,6 @@ def test_after_its_close_nothing_is_asked(board: FakeBoard, model: Path) -> None
     assert runtime.opened is None
     with pytest.raises(DeviceError, match="was closed"):
         runtime.read(["/proc/version"])
-
-
-def test_clocks_are_restored_by_the_close(board: FakeBoard) -> None:
-    runtime = BoardRuntime(board, fake_agent())
-    keep = Path(find_folder(board).at("clocks.json"))
-    with closing(runtime):
-        assert runtime.fix_clocks([("/sys/governor", "userspace")]).changed == ("/sys/governor",)
-        assert keep.exists()
-    assert not keep.exists()
 
 
 def test_clocks_of_a_session_that_died_are_restored_by_the_next(board: FakeBoard) -> None:

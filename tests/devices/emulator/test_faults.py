@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
-from tests.devices.faulty_board import FaultyBoard
-from tests.devices.waiting import until
+from tests.devices.waiting import processes, until
 
 pytestmark = pytest.mark.adb
 
@@ -45,27 +43,17 @@ def test_a_program_whose_host_is_killed(adb_server: AdbServer, board: Boards, ch
         [adb_server.program, "-s", made.address, "shell", "sh -c 'sleep 1000; true'; true"],
         stdin=subprocess.DEVNULL,
     )
-    until(lambda: sleeping(made), "it comes")
+
+    def sleeping() -> list[int]:
+        return processes(f"BOARD_ROOT={made.root}", "sleep\0001000")
+
+    until(sleeping, "it comes")
     assert not made.alive_orphans(), "somebody listens"
     client.kill()
     client.wait()
     if chip == "rk1808":
-        until(lambda: not sleeping(made), "it has ended")
+        until(lambda: not sleeping(), "it has ended")
         return
     until(made.alive_orphans, "it comes")
     made.stop()
     assert not made.alive_orphans()
-
-
-def sleeping(made: FaultyBoard) -> bool:
-    """Whether a program of the board sleeps."""
-    mark = f"BOARD_ROOT={made.root}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if (folder / "comm").read_text() == "sleep\n" and mark in (
-                folder / "environ"
-            ).read_bytes():
-                return True
-        except OSError:
-            continue
-    return False

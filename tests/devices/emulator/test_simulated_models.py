@@ -7,8 +7,8 @@ import math
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -339,20 +339,13 @@ def test_one_answers_in_a_folder(desk: AnswerDesk, monkeypatch: pytest.MonkeyPat
 
 
 def test_many_ask_at_once(desk: AnswerDesk, demo: Path) -> None:
-    said: list[str] = []
-
-    def ask(number: int) -> None:
+    def ask(number: int) -> tuple[str, str]:
         library = Library(desk)
         library._numbers = itertools.count(1000 * number)
-        said.append(library.open(demo))
-        said.append(library.run(demo, digits(1)[0]))
+        return library.open(demo), library.run(demo, digits(1)[0])
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert said == [""] * 8
+    with ThreadPoolExecutor(4) as askers:
+        assert list(askers.map(ask, range(4))) == [("", "")] * 4
 
 
 def test_the_emulator_starts_without_the_rooms_of_graphs() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.devices.faulty_board import FaultyBoard
-from tests.safety import PATIENCE
+from tests.devices.waiting import open_files, until
 
 pytestmark = [pytest.mark.adb, pytest.mark.long]
 
@@ -21,15 +21,7 @@ pytestmark = [pytest.mark.adb, pytest.mark.long]
 def held(made: FaultyBoard) -> tuple[int, int, list[str]]:
     """Open files and threads of this process, and the files of the board."""
     files = sorted(str(path) for path in made.root.rglob("*"))
-    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), files
-
-
-def settle(made: FaultyBoard, before: tuple[int, int, list[str]]) -> None:
-    """Wait until no more is held than before."""
-    end = time.monotonic() + PATIENCE
-    while (now := held(made)) != before:
-        assert time.monotonic() < end, (before[:2], now[:2], set(now[2]) ^ set(before[2]))
-        time.sleep(0.05)
+    return open_files(), threading.active_count(), files
 
 
 @pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
@@ -48,7 +40,7 @@ def test_nothing_is_left_behind(
     before = held(made)
     for _ in range(150):
         once()
-    settle(made, before)
+    until(lambda: held(made) == before, "no more is held than before")
     for _ in range(15):
         client = subprocess.Popen(
             [adb_server.program, "-s", made.address, "shell", "exec sleep 1000"],
@@ -63,8 +55,5 @@ def test_nothing_is_left_behind(
         made.drop()
         adb_server.reconnect(made.address)
     once()
-    settle(made, before)
-    end = time.monotonic() + PATIENCE
-    while made.alive_orphans():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: held(made) == before, "no more is held than before")
+    until(lambda: not made.alive_orphans(), "programs whose host is gone have ended")

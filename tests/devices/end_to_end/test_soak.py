@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Libraries, SshBoards
 from tests.devices.known_model import answers
 from tests.devices.verbs import emulating
-from tests.devices.waiting import alive, until
+from tests.devices.waiting import Held, held, until
 from tests.safety import PATIENCE
 
 pytestmark = [pytest.mark.long, pytest.mark.cc]
@@ -25,33 +23,6 @@ SETTLED = 50
 """Runs of each board after which nothing may grow any more."""
 GROWTH = 4 << 10
 """KiB that allocators may keep in all the cycles that follow: ten for each."""
-
-
-@dataclass(frozen=True)
-class Held:
-    """What a process has, and what is on the board."""
-
-    memory: int
-    files: int
-    threads: int
-    children: int
-
-
-def held(pid: int) -> Held:
-    place = Path(f"/proc/{pid}")
-    facts = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
-    children: list[str] = []
-    for task in (place / "task").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
-            children += (task / "children").read_text().split()
-    # what serves SSH has ended, and is waited for at the end
-    children = [child for child in children if alive(int(child))]
-    return Held(
-        int(facts["VmRSS"].split()[0]),
-        len(list((place / "fd").iterdir())),
-        int(facts["Threads"]),
-        len(children),
-    )
 
 
 class Program:

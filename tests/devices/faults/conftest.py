@@ -21,7 +21,7 @@ from tests.devices.conftest import Libraries
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.known_model import OLD_IMAGE, OLD_SCORES, answers, check_results, first_answers
 from tests.devices.ssh.server import Sshd
-from tests.devices.waiting import until
+from tests.devices.waiting import processes, until
 from tests.safety import patience
 
 __all__ = ["patience"]
@@ -116,16 +116,7 @@ class Way:
 
     def alive(self) -> list[int]:
         """The agents that run on the board, whoever started them."""
-        mark = f"BOARD_ROOT={self.made.root}".encode()
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    words = (folder / "cmdline").read_bytes()
-                    found += [int(folder.name)] if b"/agent-" in words else []
-            except OSError:  # it ended meanwhile, or is not ours
-                continue
-        return found
+        return processes(f"BOARD_ROOT={self.made.root}", "/agent-")
 
 
 @pytest.fixture(

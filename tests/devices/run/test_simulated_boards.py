@@ -12,7 +12,6 @@ from PIL import Image
 from engine.base.errors import EngineError
 from engine.base.events import CallbackReporter, Event, NullReporter, StageStarted
 from engine.devices.measure.history import load_run
-from engine.recipe import Recipe
 from engine.services.board import examine, memory, perf, run
 from engine.services.build import simulate
 from rknntui.demo import demo_folder
@@ -52,7 +51,6 @@ def test_a_recipe_is_built_and_run(
         "mean_values": [[0]],
         "std_values": [[16]],
     }
-    assert Recipe.from_values(recipe)
     expected = simulate({"recipe": recipe, "inputs": [digit]}, NullReporter())
     events: list[Event] = []
     asked = {"recipe": recipe, "inputs": [digit], "device": made.address, "layers": True}
@@ -61,16 +59,8 @@ def test_a_recipe_is_built_and_run(
     assert all(row["layer"] for row in found["layers"] if row["target"] == "NPU")
     numbered = [event.title for event in events if isinstance(event, StageStarted) and event.count]
     assert numbered == ["Connect", "Send the model", "Run", "Time the layers"]
-    measured = perf(
-        {
-            "device": made.address,
-            "model": None,
-            "build": {"recipe": recipe},
-            "loops": 5,
-            "layers": True,
-        },
-        NullReporter(),
-    )
+    timed = {"device": made.address, "build": {"recipe": recipe}, "loops": 5, "layers": True}
+    measured = perf(timed, NullReporter())
     assert load_run(measured["kept"]).title == "digits_demo.onnx"
     assert [row["layer"] for row in measured["layers"]] == [row["layer"] for row in found["layers"]]
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine.container import read_container
-from rknntui.demo import demo_folder
 from rknntui_emulator.runtime.answers import input_digest
 from tests.devices.conftest import Boards, Libraries
 from tests.devices.known_model import IMAGE, ROW, SCORES, answers
-from tests.devices.test_api import EXPECTED
 from tests.devices.verbs import run, told
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc, pytest.mark.long]
@@ -37,21 +32,15 @@ def image(tmp_path: Path) -> str:
     return str(tmp_path / "image.npy")
 
 
-def test_run(address: str, model: Path, image: str, tmp_path: Path) -> None:
+def test_run(address: str, model: Path, image: str) -> None:
     words = ["run", str(model), "--device", address, "--input", image, "--layers", "--loops", "3"]
-    found = told(*words, "--save", str(tmp_path / "out"))
-    assert (found["label"], found["chip"], found["milliseconds"]) == ("emulated", "rk3588", 0.7)
-    assert found["outputs"][0]["top"][0] == {"index": 4, "value": 38.75}
-    assert [row["name"] for row in found["layers"]] == ["Conv:conv1"]
-    np.testing.assert_array_equal(np.load(found["saved"][0]), EXPECTED)
     done = run(*words)
     (scores,) = (line.split() for line in done.stdout.splitlines() if line.startswith("scores "))
     assert scores[:3] == ["scores", "1x5", "float32"]
     assert "-25" in scores
     assert "0.7000 ms an inference on the board (emulated)" in done.stdout
     assert "Send the model" in done.stderr
-    done = run("run", str(model), "--input", image, "--device", address, "--cores", "2", "--json")
-    assert done.returncode == 0, done.stderr
+    assert told("run", str(model), "--input", image, "--device", address, "--cores", "2")
 
 
 def test_without_a_board_it_says_what_it_needs(model: Path, image: str, adb_server: object) -> None:
@@ -62,9 +51,6 @@ def test_without_a_board_it_says_what_it_needs(model: Path, image: str, adb_serv
 
 
 def test_memory(address: str, model: Path) -> None:
-    found = told("memory", str(model), "--device", address)
-    assert found["memory"]["total"] == 5939200
-    assert found["system"]["total"]
     done = run("memory", str(model), "--device", address)
     assert "Memory Profile Info Dump (emulated)" in done.stdout
     assert "available with the model loaded" in done.stdout
@@ -100,40 +86,15 @@ def test_what_is_no_model_and_no_chip_is_refused(board: Boards, model: Path, ima
     assert "is not known" in refused.stderr
 
 
-def test_the_rows_of_a_table_name_the_layers_of_a_build(
-    board: Boards, libraries: Libraries, model: Path, tmp_path: Path
-) -> None:
-    container = tmp_path / "demo.rknn"
-    demo = demo_folder() / "digits_demo.onnx"
-    done = run("export", str(demo), "--no-quantize", "-o", str(container))
-    assert done.returncode == 0, done.stderr
-    graph = read_container(container).graph
-    names = [node.name for node in graph.nodes if node.op_type == "Conv"]
-    rows = [
-        replace(ROW, microseconds=70, name=f"Conv:{names[0]}"),
-        replace(ROW, id=2, op="Pad", target="CPU", microseconds=50, name="Pad:unknown"),
-    ]
-    known = answers(
-        layers=tuple(rows), results={input_digest([ZEROS.tobytes()]): (SCORES.tobytes(),)}
-    )
-    made = board("rk3588")
-    made.knows(libraries(), known, model)
-    address = made.address
+def test_measured_runs_are_listed_and_compared(address: str, model: Path) -> None:
     words = ["perf", str(model), "--device", address, "--loops", "5", "--layers"]
-    words += ["--build", str(container)]
-    found = told(*words)
-    assert [row["layer"] for row in found["layers"]] == [names[0], ""]
-    assert any("1 of 2 rows" in note for note in found["notes"])
-    other = told(*words)
+    first, second = told(*words)["kept"], told(*words)["kept"]
     listed = told("perf", "--history")["runs"]
-    assert {found["kept"], other["kept"]} <= {each["id"] for each in listed}
+    assert {first, second} <= {each["id"] for each in listed}
     assert {each["label"] for each in listed} == {"emulated"}
-    compared = told("perf", "--compare", found["kept"], other["kept"])
-    assert compared["labels"] == ["emulated", "emulated"]
-    assert [each["layer"] for each in compared["layers"]] == [names[0]]
-    table = run("perf", "--compare", found["kept"], other["kept"]).stdout
+    table = run("perf", "--compare", first, second).stdout
     assert "first emulated, second emulated" in table
-    assert found["kept"] in run("perf", "--history", "--device", address).stdout
+    assert first in run("perf", "--history", "--device", address).stdout
     assert run("perf", "--compare", "1", "2").returncode == 2
 
 
@@ -146,27 +107,9 @@ def test_the_doctor_runs_a_model(address: str, model: Path, first_model: Path) -
         "ok   transport",
         "ok   model",
     ]
-    done = run("doctor", "--device", address, "--model", str(model), "--no-test", "--json")
-    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
-    assert checks["test tensor"]["state"] == "skipped"
+    checks = told("doctor", "--device", address, "--model", str(model), "--no-test")["checks"]
+    assert (checks[-1]["name"], checks[-1]["state"]) == ("test tensor", "skipped")
     done = run("doctor", "--device", address, "--model", str(first_model))
     assert done.returncode == 1
     assert "bad  versions: first.rknn is of generation 1" in done.stdout
     assert ROW.name not in done.stdout
-
-
-def test_a_recipe_is_built_for_an_emulated_board_only(
-    board: Boards, libraries: Libraries, model: Path, image: str, tmp_path: Path
-) -> None:
-    made = board("rk3588")
-    made.knows(libraries(), answers(), model)
-    address = made.address
-    (made.root / "etc/rknntui-emulated").unlink()
-    recipe = tmp_path / "recipe.yaml"
-    demo = demo_folder() / "digits_demo.onnx"
-    done = run("recipe", "new", str(demo), "--no-quantize", "-o", str(recipe))
-    assert done.returncode == 0, done.stderr
-    done = run("run", str(recipe), "--device", address, "--input", image)
-    assert done.returncode == 2, done.stderr
-    assert "A recipe cannot run" in done.stderr
-    assert "vendor's toolkit for rk3588" in done.stderr

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,21 +52,12 @@ def test_what_login_files_print_is_no_output(board: SshTransport, sshd: Sshd) ->
 def test_a_connection_that_is_cut_is_told_and_made_again(
     board: SshTransport, sshd: Sshd, sleeper: list[str]
 ) -> None:
-    found: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            board.run(sleeper, seconds=PATIENCE)
-        except DeviceError as error:
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    started(sleeper)
-    sshd.cut()
-    thread.join(PATIENCE)
-    assert isinstance(found[0], DeviceLostError)
-    assert "lost" in found[0].what
+    with ThreadPoolExecutor() as other:
+        running = other.submit(board.run, sleeper, seconds=PATIENCE)
+        started(sleeper)
+        sshd.cut()
+        with pytest.raises(DeviceLostError, match="lost"):
+            running.result(PATIENCE)
     assert board.run(["echo", "again"], seconds=PATIENCE).out == b"again\n"
 
 
@@ -82,18 +74,11 @@ def test_a_server_that_says_nothing_more_is_noticed(
 
 @pytest.mark.long
 def test_several_threads_share_one_connection(board: SshTransport, sshd: Sshd) -> None:
-    found: list[bytes] = []
-    threads = [
-        threading.Thread(
-            target=lambda n=n: found.append(board.run(["echo", str(n)], seconds=PATIENCE).out)
-        )
-        for n in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert sorted(found) == [f"{n}\n".encode() for n in range(6)]
+    def echo(number: int) -> bytes:
+        return board.run(["echo", str(number)], seconds=PATIENCE).out
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(echo, range(6))) == [f"{n}\n".encode() for n in range(6)]
     assert len(sshd.served) == 1
 
 

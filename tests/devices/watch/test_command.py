@@ -20,7 +20,7 @@ from rknntui.cli import output
 from rknntui.cli.commands.monitor import command
 from tests.devices import verbs
 from tests.devices.conftest import Boards
-from tests.devices.waiting import until
+from tests.devices.waiting import processes, until
 from tests.safety import ends
 
 STATE = BoardState(
@@ -113,13 +113,7 @@ def test_lines_of_a_terminal(
 
 def workers(home: Path) -> list[int]:
     """Worker processes of this test."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            ours = f"HOME={home}".encode() in path.with_name("environ").read_bytes().split(b"\0")
-            if ours and b"engine.services" in path.read_bytes():
-                found.append(int(path.parent.name))
-    return found
+    return processes(f"HOME={home}", "engine.services")
 
 
 @pytest.mark.adb
