@@ -12,11 +12,9 @@ from onnx import helper
 
 from engine.accuracy.analyse import analyse
 from engine.api import RKNN
-from engine.base.errors import SimulationError
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute import Session
 from engine.graph.passes import optimise
-from engine.pipeline.runner import Runnable, load_packed
 from engine.quantize import calibrate, lower_for_vendor, quantize
 from engine.simulate import Simulator, integer_coverage
 from tests.custom.nets import OPERATORS, DualResidual, branching, cstSoftmax, graph, model, value
@@ -179,21 +177,6 @@ def test_a_changed_class_never_meets_results_of_the_old_one(
         return found
 
     assert np.abs(built(1.0) - built(3.0)).max() > 0.5
-
-
-def test_a_container_runs_with_operators_beside_it(saved: Path) -> None:
-    rknn = RKNN()
-    assert rknn.reg_custom_op(cstSoftmax) == 0
-    assert rknn.load_onnx(model=str(saved)) == 0
-    assert rknn.build(do_quantization=False) == 0
-    assert rknn.export_rknn(str(saved.with_suffix(".rknn"))) == 0
-    path = saved.with_suffix(".rknn")
-    assert len(load_packed(path).graph.operators) == 0
-    with pytest.raises(SimulationError, match="no class is registered"):
-        Runnable.of_container(path)
-    found = Runnable.of_container(path, OPERATORS).run(feeds()[0])
-    expected = Session(graph(branching())).run(feeds()[0])
-    assert np.abs(found["y"] - expected["y"]).max() < 1e-5
 
 
 @pytest.mark.parametrize("quantized", [False, True])

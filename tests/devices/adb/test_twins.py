@@ -69,14 +69,7 @@ def test_twins_are_listed_chosen_and_reached_by_their_ports(server: StandIn) -> 
 
 
 def test_no_permission_on_usb_has_its_rule(server: StandIn) -> None:
-    refusal = "insufficient permissions for device: user in plugdev group"
-    server.answers |= {
-        "host:devices-l": okay(FORBIDDEN),
-        "host-serial:c3d9b867:features": fail(refusal),
-    }
+    server.answers["host:devices-l"] = okay(FORBIDDEN)
     with pytest.raises(DeviceError, match="no board that can be used") as caught:
         choose(None)
     assert UDEV_RULE in caught.value.remedy
-    with pytest.raises(DeviceError) as refused:
-        reach(choose("adb:c3d9b867"))
-    assert UDEV_RULE in str(refused.value)

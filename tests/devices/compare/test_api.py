@@ -11,7 +11,7 @@ from engine.accuracy.three_way import board_rows
 from engine.api import RKNN
 from engine.pipeline.layers import quantized_of
 from rknntui.demo import demo_folder
-from tests.devices.conftest import Boards, Equip, Libraries
+from tests.devices.conftest import Boards, Equip
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
 
@@ -81,24 +81,4 @@ def test_the_snapshot_has_the_board(
     assert rknn.accuracy_analysis(inputs) == 0
     assert not (place / "runtime").exists()
     assert "runtime_error" not in (place / "error_analysis.txt").read_text()
-    rknn.release()
-
-
-def test_a_real_board_needs_a_compiled_model(
-    board: Boards, libraries: Libraries, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    rknn = RKNN()
-    rknn.config(target_platform="rk3588", mean_values=[[127.5]], std_values=[[127.5]])
-    assert rknn.load_onnx(str(demo_folder() / "digits_demo.onnx")) == 0
-    assert rknn.build(do_quantization=True, dataset=str(demo_folder() / "dataset.txt")) == 0
-    made = board("rk3588")
-    made.image.install_runtime(libraries())
-    (made.root / "etc/rknntui-emulated").unlink()
-    given = {"inputs": [str(sample_file(tmp_path))], "output_dir": str(tmp_path / "out")}
-    assert rknn.accuracy_analysis(**given, target="rk3588", device_id=made.address) == -1
-    said = capfd.readouterr().err
-    assert "export MODEL -o layers.onnx --layers" in said
-    assert not (tmp_path / "out").exists()
-    assert rknn.accuracy_analysis(**given, device_id=made.address) == -1
-    assert "needs a target" in capfd.readouterr().err
     rknn.release()

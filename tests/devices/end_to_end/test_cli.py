@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,8 @@ from engine.container import read_container
 from engine.services.board import about
 from engine.services.build import simulate
 from engine.wire.flags import recipe_words
-from tests.devices.end_to_end.conftest import LOADS, NO_MEMORY, Stand
-from tests.devices.verbs import started, told
-from tests.safety import PATIENCE
+from tests.devices.end_to_end.conftest import NO_MEMORY, Stand
+from tests.devices.verbs import told
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
 
@@ -114,33 +111,6 @@ def test_perf_and_memory(stand: Stand) -> None:
     else:
         assert report["memory"]["weight"] > 10_000
         assert "(emulated)" in report["text"]
-
-
-def test_monitor(stand: Stand) -> None:
-    words = ("monitor", "--device", stand.device, "--hz", "5", "--json")
-    process = started(*words, stderr=subprocess.PIPE)
-    with process:
-        assert process.stdout is not None
-        seen: list[Any] = []
-        while sum("sample" in line for line in seen) < 3:
-            line = process.stdout.readline()
-            assert line, process.communicate()
-            seen.append(json.loads(line))
-        process.send_signal(signal.SIGINT)
-        rest, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, said
-    summary = json.loads(rest.splitlines()[-1])["summary"]
-    (board,) = summary["boards"]
-    assert board["facts"]["label"] == "emulated"
-    assert board["samples"] >= 3
-    load = [(core["minimum"], core["mean"], core["maximum"]) for core in board["npu_load"]]
-    assert load == [(each, each, each) for each in LOADS.get(stand.kind, ())]
-    samples = [line["sample"] for line in seen if "sample" in line]
-    for sample in samples:
-        assert tuple(sample["state"]["npu_load"] or ()) == LOADS.get(stand.kind, ())
-    missing = dict(samples[0]["state"]["missing"])
-    assert ("npu_load" in missing) == (stand.kind not in LOADS)  # with the reason
-    assert board["celsius"]["mean"] > 0
 
 
 def test_a_comparison_names_the_bent_layer(stand: Stand, bent: str, digit_file: Path) -> None:

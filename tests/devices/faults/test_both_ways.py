@@ -2,14 +2,15 @@
 
 fault: where it is tried beside this file
     cable pulled while pushing, running: test_transports.py
-    reboot: adb/test_faults.py; adb server restarted: adb/test_faults.py
+    reboot, adb server restarted: adb/test_faults.py
     disk full, read-only: adb/test_faults.py, test_transports.py, test_layout.py
     no agent for it: test_agents.py, board/test_faults.py
-    no runtime library, one too old: test_layout.py, agent/test_errors.py, probe/test_doctor.py
+    no runtime library, one too old, one cut off: test_layout.py, agent/test_errors.py
     wrong chip, other generation: board/test_runtime.py, test_board.py, test_layout.py
     a hang: board/test_faults.py, agent/test_errors.py
-    two clients at once: test_layout.py (those of other machines, and dead ones)
-    a transfer that is cancelled: test_transports.py
+    two clients at once: board/test_faults.py; test_layout.py (those of other machines, dead ones)
+    a transfer that is cancelled: test_transports.py, board/test_faults.py
+    a slow link: ssh/test_files.py, adb/test_faults.py
     hostile strings from the board: board/test_lies.py, probe/test_hostile.py
     names with quotes, blanks and $(...): every model here has one; ssh/test_run.py
     two boards with one serial, no permission on USB: adb/test_twins.py, against a stand-in of the
@@ -18,7 +19,6 @@ fault: where it is tried beside this file
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,31 +29,22 @@ from engine.base.errors import (
     DeviceLostError,
     DeviceStorageError,
     DeviceTimeoutError,
-    JobCancelledError,
     RuntimeLibraryError,
 )
-from engine.devices.address import Address
 from engine.devices.board.layout import find_folder
 from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
-from engine.devices.board.session import BoardSession
 from engine.devices.board.tensors import BoardInput
 from engine.devices.doctor.diagnose import diagnose
 from engine.devices.probe.identify import identify
-from engine.devices.transports.ssh import SshTransport
-from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Libraries
 from tests.devices.faults.conftest import Way
 from tests.devices.known_model import IMAGE, OLD_IMAGE, answers, first_answers
-from tests.devices.ssh.server import SlowLink
 from tests.devices.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.cc]
 
 Ways = Callable[..., Way]
-ADB_ONLY = pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=pytest.mark.adb) for k in ("adb", "old adb")]
-)
 
 
 def told(error: DeviceError) -> bool:
@@ -195,17 +186,6 @@ def test_a_read_only_file_system(way: Way) -> None:
     way.check()
 
 
-def test_a_damaged_runtime_library(way: Way, tmp_path: Path) -> None:
-    library = way.made.root / way.made.image.library.lstrip("/")
-    library.write_bytes(library.read_bytes()[:5000])
-    with (
-        BoardRuntime(way.open()) as runtime,
-        pytest.raises(RuntimeLibraryError, match=r"could be loaded|fits its") as caught,
-    ):
-        runtime.open(way.model)
-    assert told(caught.value)
-
-
 def test_an_npu_that_hangs(way: Way) -> None:
     with BoardRuntime(way.open()) as runtime:
         runtime.open(way.model)
@@ -220,63 +200,6 @@ def test_an_npu_that_hangs(way: Way) -> None:
         assert caught.value.remedy == "Restart the board."
     way.settings("")
     way.check()
-
-
-def test_two_clients_at_once(way: Way) -> None:
-    with BoardRuntime(way.open()) as runtime:
-        runtime.open(way.model)
-        with pytest.raises(DeviceError, match="is in use") as caught:
-            BoardRuntime(way.open())
-        assert told(caught.value)
-        # one that only looks may
-        with BoardSession(way.open(), alone=False) as watching:
-            assert "MemTotal" in str(watching.read(["/proc/meminfo"])["/proc/meminfo"])
-        assert runtime.run([image(way)]).outputs
-    way.check()
-
-
-@ADB_ONLY
-def test_an_adb_server_that_is_restarted(way: Way, adb_server: AdbServer) -> None:
-    cut_while_it_runs(way, adb_server.stop)
-    adb_server.start()
-    adb_server.connect(way.made.address)
-    way.check()
-
-
-def test_sixty_megabytes_over_a_slow_link_are_cancelled(
-    way: Way, tmp_path: Path, kind: str
-) -> None:
-    source, sent = large(tmp_path, 60 << 20), []
-    ssh_link = None
-    transport = way.open()
-    if kind == "ssh":
-        assert way.sshd is not None
-        ssh_link = SlowLink(way.sshd.port, 512 << 10)
-        way.sshd.accept_host_key(port=ssh_link.port)
-        transport = SshTransport(Address("ssh", "127.0.0.1", "", ssh_link.port))
-
-    def moved(done: int, _all: int) -> None:
-        sent.append(done)
-        way.made.faults.rate = 512 << 10
-        if len(sent) == 3:
-            raise JobCancelledError("It was cancelled.")
-
-    try:
-        with BoardRuntime(transport, chip="") as runtime:
-            begun = time.monotonic()
-            with pytest.raises(JobCancelledError):
-                runtime.open(source, moved=moved)
-            way.made.faults.rate = None
-            assert sent[-1] < 60 << 20
-            # all of it would take two minutes
-            assert time.monotonic() - begun < 100
-            assert not [name for name in way.names() if name.startswith("model")]
-            runtime.open(way.model)
-            assert runtime.run([image(way)]).outputs
-    finally:
-        transport.close()
-        if ssh_link is not None:
-            ssh_link.__exit__()
 
 
 HOSTILE = "\x1b]0;owned\x07 $(touch x) `id` '\"; reboot \u202e\n\r\udcff"

@@ -15,11 +15,9 @@ from engine.api import RKNN
 from engine.base.errors import DeviceAccessError
 from engine.devices.address import Address
 from engine.devices.doctor.diagnose import diagnose
-from engine.devices.doctor.examine import examine_board
 from engine.devices.listing import poll
 from engine.devices.probe.identify import identify
 from engine.devices.transports.ssh import SshTransport
-from engine.wire.devices import ExamineParams
 from tests.devices.ssh.server import Sshd
 from tests.devices.verbs import run
 
@@ -82,15 +80,6 @@ def test_a_named_host_is_asked_for_the_list(sshd: Sshd) -> None:
 
 def address_of(sshd: Sshd) -> str:
     return f"ssh:127.0.0.1:{sshd.port}"
-
-
-def test_the_login_is_told_of_before_the_model(sshd: Sshd, model: Path) -> None:
-    changed(sshd)
-    asked = ExamineParams(address_of(sshd), str(model), test=True)
-    found = tuple(examine_board(asked))
-    assert [check.name for check in found[:2]] == ["transport", "model"]
-    assert found[0].found.startswith("WARNING")
-    assert "somebody stands between" in found[0].remedy
 
 
 @pytest.mark.parametrize(("spoil", "said"), FAILED)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import (
-    DeviceError,
     DeviceLostError,
     DeviceStorageError,
     DeviceTimeoutError,
@@ -94,12 +93,6 @@ def test_a_stalled_link_is_given_up(
         call(moved=freeze)
     assert "model" not in names(there)
     assert not (tmp_path / "back").exists()
-
-
-def test_nobody_listens(board: SshTransport, sshd: Sshd, model: Path) -> None:
-    sshd.refused.set()
-    with pytest.raises(DeviceError, match="cannot be reached"):
-        board.push(model, "/tmp/x")
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import DeviceError, DeviceLostError
-from engine.base.peers.limits import resident_bytes
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.ssh.server import Sshd
 from tests.devices.waiting import alive, open_files, until
@@ -94,20 +92,3 @@ def test_nothing_is_left_open(board: SshTransport) -> None:
     assert threading.active_count() < threads
     with pytest.raises(DeviceError):
         board.run(["true"])
-
-
-@pytest.mark.long
-def test_five_hundred_programs_leave_nothing(board: SshTransport, sshd: Sshd) -> None:
-    def cycle(count: int) -> tuple[int, int]:
-        for n in range(count):
-            assert board.run(["echo", str(n)], seconds=PATIENCE).out == f"{n}\n".encode()
-            assert board.read("/proc/version") is not None
-        gc.collect()
-        return open_files(), resident_bytes(os.getpid())
-
-    cycle(50)
-    files, memory = cycle(50)
-    files_after, memory_after = cycle(500)
-    assert files_after == files
-    assert memory_after - memory < 8 << 20
-    assert len(sshd.served) == 1

@@ -5,9 +5,7 @@ The stand-in computes ``relu((x - mean) / std)``; what numpy makes of the same i
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,6 @@ from engine.wire.board import MemoryParams, MemoryReport, RunParams
 from engine.wire.devices import PerfParams
 from engine.wire.vendor import ToolkitEnvironment
 from tests.container.vendor import build as vendor
-from tests.devices.verbs import run as verb
 from tests.safety import patience
 from tests.toolkit.standin import make_environment
 
@@ -300,20 +297,3 @@ def test_an_address_of_another_kind_is_none() -> None:
     assert toolkit_address("adb:515e9b401c060c0b") is None
     with pytest.raises(UsageError):
         toolkit_address("ntb:")
-
-
-@pytest.mark.long
-def test_the_verbs_reach_it(toolkit: ToolkitEnvironment, compiled: Path, sample: Path) -> None:
-    """As processes of their own, with the toolkit adopted for this user."""
-    words = (str(compiled), "--device", BOARD, "--json")
-    ran = verb("run", *words, "-i", str(sample), "--layers")
-    found = json.loads(ran.stdout)
-    assert (found["chip"], found["layers"][0]["op"]) == ("rk1808", "VSI_NN_OP_RELU")
-    told = json.loads(verb("memory", *words).stdout)
-    assert told["allocated"]["npu_maximum"] == compiled.stat().st_size * 2000
-    timed = json.loads(verb("perf", *words, "--loops", "3").stdout)
-    assert timed["points"][0]["count"] == 3
-    del os.environ["RKNNTUI_VENDOR"]
-    refused = verb("memory", *words)
-    assert refused.returncode == DeviceError.exit_code
-    assert "rknntui vendor adopt" in refused.stdout + refused.stderr
