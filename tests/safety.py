@@ -1,10 +1,18 @@
-"""A net under what might hang: a test that would wait for ever fails in the end."""
+"""A net under what might hang: a test that would wait for ever fails in the end; and programs of
+tests, whose crash is a failure.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,3 +44,28 @@ def patience() -> Iterator[None]:
     """Every test ends, of a module or a folder that imports this."""
     with ends():
         yield
+
+
+def told_by(
+    root: Path, module: str, *words: object, at: Path | None = None, **variables: str
+) -> list[Any]:
+    """What a program of the tests prints: lines of JSON.
+
+    Args:
+        root: the checkout.
+        module, words: after ``python -m``.
+        at: where it notes what it does, for a crash of native code.
+        variables: of its environment.
+    """
+    ran = subprocess.run(
+        [sys.executable, "-m", module, *map(str, words)],
+        cwd=root,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=1500,
+        check=False,
+    )
+    where = at.read_text() if at is not None and at.exists() else ran.stdout[-300:]
+    assert ran.returncode == 0, f"{module}: {ran.returncode} at {where}:\n{ran.stderr[-3000:]}"
+    return [json.loads(line) for line in ran.stdout.splitlines()]

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from rknntui.demo import demo_folder
-from tests.safety import PATIENCE
+from tests.safety import PATIENCE, told_by
 
 STEP = int(os.environ.get("RKNNTUI_FAULTS", "4"))
 
@@ -38,41 +38,20 @@ def injector(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
-def attacked(
-    injector: Path, root: Path, folder: Path, kind: str, mode: str, *, first: int = 1, step: int = 1
-) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.faults.attack", kind, str(first), str(step), mode]
-    ran = subprocess.run(
-        [*command, str(folder)],
-        cwd=root,
-        env=os.environ | {"LD_PRELOAD": str(injector), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=1500,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    seen: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return seen
-
-
-def holds(seen: dict[str, Any]) -> None:
-    assert not seen["faults"], json.dumps(seen["wrong"], indent=1)
-    assert seen["told"] + seen["same"] + seen["crashed"] == seen["attempts"]
-    # ONNX Runtime's kernels for AMX (1.31) write to the buffer that they did not get
-    assert seen["crashed"] <= (2 if "amx_int8" in Path("/proc/cpuinfo").read_text() else 0)
-    assert seen["total"] > 20  # the faults reach the job
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("mode", "first"), [("once", 1), ("stays", 3)])
 @pytest.mark.parametrize("kind", ["write", "allocation"])
 def test_every_fault(
     injector: Path, repository: Path, tmp_path: Path, kind: str, mode: str, first: int
 ) -> None:
-    first = min(first, STEP)
-    seen = attacked(injector, repository, tmp_path, kind, mode, first=first, step=STEP)
-    holds(seen)
+    words = ("tests.faults.attack", kind, min(first, STEP), STEP, mode, tmp_path)
+    quiet = {"LD_PRELOAD": str(injector), "PYTHONDONTWRITEBYTECODE": "1"}
+    seen: dict[str, Any] = told_by(repository, *words, **quiet)[-1]
+    assert not seen["faults"], json.dumps(seen["wrong"], indent=1)
+    assert seen["told"] + seen["same"] + seen["crashed"] == seen["attempts"]
+    # ONNX Runtime's kernels for AMX (1.31) write to the buffer that they did not get
+    assert seen["crashed"] <= (2 if "amx_int8" in Path("/proc/cpuinfo").read_text() else 0)
+    assert seen["total"] > 20  # the faults reach the job
     assert seen["told"] or mode == "once"  # what fails for good is told
 
 

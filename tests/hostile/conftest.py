@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,6 +7,7 @@ import onnx
 import pytest
 
 from tests.cli.conftest import rknntui
+from tests.safety import told_by
 
 __all__ = ["Bounded", "bounded", "rknntui"]
 
@@ -25,10 +23,7 @@ def bounded(tmp_path: Path, repository: Path) -> Bounded:
         for name, proto in models.items():
             paths.append(str(tmp_path / f"{name}.onnx"))
             onnx.save(proto, paths[-1])
-        command = [sys.executable, "-m", "tests.hostile.bounded", action, *paths]
-        ran = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
-        told = [json.loads(line) for line in ran.stdout.splitlines()]
-        assert ran.returncode == 0, f"{ran.returncode} after {told}:\n{ran.stderr[-2000:]}"
+        told = told_by(repository, "tests.hostile.bounded", action, *paths)
         return {name: (kind, said) for name, kind, said in told}
 
     return run

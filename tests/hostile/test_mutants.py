@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.graph.models import float_net
 from tests.hostile.mutate import mutant
+from tests.safety import told_by
 
 MUTANTS = int(os.environ.get("RKNNTUI_MUTANTS", "2000"))
 
@@ -21,13 +20,8 @@ HURT = (20, 80, 1420, 1407, 1825, 11384)
 
 
 def attacked(folder: Path, root: Path, *numbers: str) -> dict[str, int]:
-    command = [sys.executable, "-m", "tests.hostile.attack", str(folder), *numbers]
-    quiet = os.environ | {"RKNNTUI_CACHE_MB": "0"}
-    ran = subprocess.run(command, cwd=root, env=quiet, capture_output=True, text=True, check=False)
-    at = folder / "at"
-    where = at.read_text() if at.exists() else "no mutant"
-    assert ran.returncode == 0, f"ended with {ran.returncode} at {where}:\n{ran.stderr[-2000:]}"
-    *faults, seen = map(json.loads, ran.stdout.splitlines())
+    words = ("tests.hostile.attack", folder, *numbers)
+    *faults, seen = told_by(root, *words, at=folder / "at", RKNNTUI_CACHE_MB="0")
     assert not faults, json.dumps(faults[:5], indent=1)
     told: dict[str, int] = seen
     return told

@@ -13,14 +13,13 @@ import onnx
 import pytest
 from onnx import helper
 
-from engine.base.events import NullReporter
 from engine.container.vendor import inspect_vendor
-from engine.services.compile import compile as compile_service
 from engine.services.vendor_files import vendor_graph
-from engine.wire.compile import Compiled, CompileParams
+from engine.wire.compile import Compiled
 from tests.cost.asked.maker import Maker
 from tests.cost.test_crashes import attention
 from tests.vendor.models import dataset, save_model
+from tests.vendor.test_compile import compiled as compile_for
 
 pytestmark = [
     pytest.mark.long,
@@ -47,8 +46,7 @@ def compiled(
     """The model for chips, with the vendor's simulator beside ours on two samples."""
     values = {"model": str(model), "dataset": str(samples(model, tmp_path)), **recipe}
     out = tmp_path / f"out-{model.stem}"
-    params = CompileParams(recipe=values, path=str(out), chips=chips, samples=2)
-    return tuple(compile_service.function(params, NullReporter()).chips)
+    return tuple(compile_for(out, values, chips=chips, samples=2).chips)
 
 
 def handed_over(one: Compiled) -> str:
@@ -259,8 +257,7 @@ def test_where_the_toolkit_fails_another_way_is_taken_and_told(tmp_path: Path) -
     # who asks for ours by name gets no other
     values = {"model": str(model), "dataset": str(samples(model, tmp_path))}
     out = tmp_path / "ours"
-    asked = CompileParams(recipe=values, path=str(out), chips=("rv1106",), quantizer="ours")
-    (refused,) = compile_service.function(asked, NullReporter()).chips
+    (refused,) = compile_for(out, values, chips=("rv1106",), quantizer="ours").chips
     assert (refused.path, refused.exit_code) == ("", 16)
     assert "floating point" in refused.cause
     assert "optimization_level 2, optimization_level 0, quantized_method layer" in refused.remedy

@@ -11,12 +11,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 from engine.container.vendor import inspect_vendor
-from engine.services.compile import compile as compile_service
 from engine.toolkit.compile.compiler import CompilerRequest, CompilerRun
-from engine.wire.compile import OWN_SAMPLES, CompiledModels, CompileParams
+from engine.wire.compile import OWN_SAMPLES
 from rknntui.demo import demo_recipe
 from tests.vendor.models import dataset, save_model
-from tests.vendor.test_compile import Watched
+from tests.vendor.test_compile import compiled
 
 pytestmark = [
     pytest.mark.long,
@@ -26,10 +25,6 @@ pytestmark = [
 
 SETS = [[[1, 3, 192, 192]], [[1, 3, 256, 256]], [[1, 3, 224, 224]]]
 """The three sizes of the vendor's example of dynamic_input."""
-
-
-def compiled(path: Path, recipe: dict[str, Any], **more: Any) -> CompiledModels:
-    return compile_service.function(CompileParams(recipe=recipe, path=str(path), **more), Watched())
 
 
 @pytest.fixture
