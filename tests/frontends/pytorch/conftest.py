@@ -7,10 +7,21 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.frontends import converter_process
+from engine.frontends.load import find_source, load_source
+from engine.frontends.loaded import Loaded
+from engine.frontends.source import LoadOptions
+
+
+def load(path: Path, *sizes: tuple[int, ...], **options: Any) -> Loaded:
+    """Load a file with the sizes of its inputs."""
+    given = LoadOptions(input_size_list=sizes or None, **options)
+    return load_source(find_source(path, options=given))
+
 
 QUICK = ("traced", "scripted_if", "stateful", "restored", "quantized_qnnpack")
 

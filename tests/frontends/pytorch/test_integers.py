@@ -13,9 +13,8 @@ import onnx
 import pytest
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.frontends.load import find_source, load_source
-from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session
+from tests.frontends.pytorch.conftest import load
 
 pytestmark = pytest.mark.torch
 
@@ -135,6 +134,12 @@ def _module(body: Callable[[Any], Any]) -> Any:
     return One().eval()
 
 
+def _traced(module: Any, sizes: tuple[int, ...], folder: Path) -> Path:
+    path = folder / "one.pt"
+    torch.jit.trace(module, torch.randn(sizes), check_trace=False).save(path)
+    return path
+
+
 def _written(path: Path, sizes: tuple[int, ...], folder: Path) -> tuple[Any, onnx.ModelProto]:
     """The module layer by layer, as the child does it but for other routes."""
     from engine.frontends.pytorch import child
@@ -161,10 +166,8 @@ def test_a_layer_is_within_a_step_of_torch(name: str, tmp_path: Path) -> None:
     torch.manual_seed(7)
     torch.backends.quantized.engine = "qnnpack"
     body = LAYERS[name]() if name in LAYERS else OPERATORS[name]
-    path = tmp_path / "one.pt"
     sizes = (1, 4, 20, 16)
-    torch.jit.trace(_module(body), torch.randn(sizes), check_trace=False).save(path)
-    layers, model = _written(path, sizes, tmp_path)
+    layers, model = _written(_traced(_module(body), sizes, tmp_path), sizes, tmp_path)
     assert layers.count >= 1
     assert layers.apart <= 0.05  # scales of 25 and 30 thousandths have many ties
     kinds = [node.op_type for node in model.graph.node]
@@ -174,9 +177,7 @@ def test_a_layer_is_within_a_step_of_torch(name: str, tmp_path: Path) -> None:
 def test_a_wrong_layer_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.frontends.pytorch import by_layers, integer_operators
 
-    path = tmp_path / "one.pt"
-    body = OPERATORS["average_pool"]
-    torch.jit.trace(_module(body), torch.randn(1, 4, 8, 8), check_trace=False).save(path)
+    path = _traced(_module(OPERATORS["average_pool"]), (1, 4, 8, 8), tmp_path)
     maximum = integer_operators.RULES["aten::max_pool2d"]
     wrong = {
         **integer_operators.RULES,
@@ -205,8 +206,7 @@ def test_a_part_in_floats_stays_in_floats(tmp_path: Path) -> None:
             x = F.adaptive_avg_pool2d(Q.mul_scalar(x, 0.8), 1).flatten(1)
             return torch.softmax(self.line(x.dequantize()), 1)
 
-    path = tmp_path / "partly.pt"
-    torch.jit.trace(Partly().eval(), torch.randn(1, 3, 12, 12)).save(path)
+    path = _traced(Partly().eval(), (1, 3, 12, 12), tmp_path)
     layers, model = _written(path, (1, 3, 12, 12), tmp_path)
     assert layers.count == 4
     kinds = [node.op_type for node in model.graph.node]
@@ -219,8 +219,7 @@ def test_what_depends_on_the_numbers_that_are_fed_is_left_to_other_routes(tmp_pa
             scale, zero = x.mean([0, 1, 2, 3]) * 0.01 + 0.03, torch.tensor(100)
             return torch.quantize_per_tensor(x, scale, zero, torch.quint8).dequantize()
 
-    path = tmp_path / "loud.pt"
-    torch.jit.trace(Loudness(), torch.randn(1, 3, 5, 5)).save(path)
+    path = _traced(Loudness(), (1, 3, 5, 5), tmp_path)
     with pytest.raises(UnsupportedOperatorError, match="depend on data"):
         _written(path, (1, 3, 5, 5), tmp_path)
 
@@ -246,8 +245,7 @@ def test_places_of_a_maximum_are_not_taken_for_constants(tmp_path: Path) -> None
             y = torch.quantize_per_tensor(x, 0.02, 100, torch.quint8)
             return y.dequantize()[:, :, :2, :2] + places
 
-    path = tmp_path / "places.pt"
-    torch.jit.trace(Places(), torch.randn(1, 3, 4, 4)).save(path)
+    path = _traced(Places(), (1, 3, 4, 4), tmp_path)
     with pytest.raises(UnsupportedOperatorError, match="besides its numbers"):
         _written(path, (1, 3, 4, 4), tmp_path)
 
@@ -256,42 +254,28 @@ def _inverted() -> Any:
     """Two blocks of MobileNetV2: expansion, depthwise with ReLU6, projection, sum."""
     nn = torch.nn
 
+    def layer(before: int, after: int, size: int, **options: Any) -> list[Any]:
+        conv = nn.Conv2d(before, after, size, bias=False, **options)
+        return [conv, nn.BatchNorm2d(after)]
+
     class Block(nn.Module):
         def __init__(self, channels: int) -> None:
             super().__init__()
             wide = channels * 4
+            depthwise = layer(wide, wide, 3, padding=1, groups=wide)
             self.conv = nn.Sequential(
-                nn.Conv2d(channels, wide, 1, bias=False),
-                nn.BatchNorm2d(wide),
-                nn.ReLU6(),
-                nn.Conv2d(wide, wide, 3, 1, 1, groups=wide, bias=False),
-                nn.BatchNorm2d(wide),
-                nn.ReLU6(),
-                nn.Conv2d(wide, channels, 1, bias=False),
-                nn.BatchNorm2d(channels),
+                *(*layer(channels, wide, 1), nn.ReLU6(), *depthwise, nn.ReLU6()),
+                *layer(wide, channels, 1),
             )
 
         def forward(self, x: Any) -> Any:
             return x + self.conv(x)
 
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, 2, 1),
-        nn.ReLU6(),
-        Block(8),
-        Block(8),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(8, 5),
-    ).eval()
+    blocks = nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU6(), Block(8), Block(8)
+    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)).eval()
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("fbgemm", marks=pytest.mark.long),
-        pytest.param("qnnpack", marks=pytest.mark.long),
-        pytest.param("x86", marks=pytest.mark.long),
-    ]
-)
+@pytest.fixture(params=["fbgemm", "qnnpack", "x86"])
 def converted(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """An FX-converted network, packed by one of torch's engines."""
     from torch.ao.quantization import get_default_qconfig_mapping, quantize_fx
@@ -310,6 +294,7 @@ def converted(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_packed_weights_of_each_engine_are_read(converted: Path, tmp_path: Path) -> None:
     layers, model = _written(converted, (1, 3, 32, 32), tmp_path)
     assert layers.apart <= 1e-3
@@ -317,23 +302,15 @@ def test_packed_weights_of_each_engine_are_read(converted: Path, tmp_path: Path)
     reads = {node.input[0]: node for node in model.graph.node if node.op_type == "DequantizeLinear"}
     weights = [onnx.numpy_helper.to_array(stored[name]) for name in reads if name in stored]
     module = torch.jit.load(converted)
+    parts = [getattr(part, "_packed_params", None) for part in module.modules()]
     packed = [
         torch.ops.quantized.conv2d_unpack(value)[0].int_repr().numpy()
-        for name, value in _packed(module)
+        for value in parts
+        if isinstance(value, torch.ScriptObject) and "Conv2d" in str(value._type())
     ]
     assert len(packed) == 7
     for kernel in packed:
         assert any(np.array_equal(kernel, each) for each in weights)
-
-
-def _packed(module: Any) -> list[tuple[str, Any]]:
-    found = []
-    for name, part in module.named_modules():
-        for attribute in ("_packed_params",):
-            value = getattr(part, attribute, None)
-            if isinstance(value, torch.ScriptObject) and "Conv2d" in str(value._type()):
-                found.append((name, value))
-    return found
 
 
 @pytest.mark.long
@@ -344,15 +321,10 @@ def test_the_quantization_flows_through_a_build(converted: Path, tmp_path: Path)
     from engine.recipe import Recipe
     from engine.services.build import vendor_onnx
 
-    options = LoadOptions(input_size_list=((1, 3, 32, 32),))
-    loaded = load_source(find_source(converted, options=options))
+    loaded = load(converted, (1, 3, 32, 32))
     assert "its layers of integers" in loaded.source.format
-    values = {
-        "model": str(converted),
-        "input_size_list": [[1, 3, 32, 32]],
-        "do_quantization": False,
-    }
-    pipeline = Pipeline(Recipe.from_values(values), STAGES)
+    sizes = {"model": str(converted), "input_size_list": [[1, 3, 32, 32]]}
+    pipeline = Pipeline(Recipe.from_values(sizes | {"do_quantization": False}), STAGES)
     feed = {"x": np.random.default_rng(2).normal(size=(1, 3, 32, 32)).astype(np.float32)}
     name = loaded.graph.inputs[0].name
     (want,) = Session(loaded.graph).run({name: feed["x"]}).values()

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from engine.base.errors import SourceModelError, WorkerError
+from engine.base.events import CallbackReporter
 from engine.frontends import converter_process
 from engine.frontends.load import find_source, load_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.source import LoadOptions
 from engine.graph.execute.session import Session
-from tests.frontends.pytorch.conftest import QUICK
+from tests.frontends.pytorch.conftest import QUICK, load
 
 pytestmark = pytest.mark.torch
 
@@ -29,11 +30,6 @@ SLOW = (
     "fake_quant_qnnpack",
     "fake_quant_x86",
 )
-
-
-def load(path: Path, *sizes: tuple[int, ...], **options: object) -> Loaded:
-    given = LoadOptions(input_size_list=sizes or None, **options)  # type: ignore[arg-type]
-    return load_source(find_source(path, options=given))
 
 
 def hold(folder: Path, name: str) -> Loaded:
@@ -148,28 +144,17 @@ def test_a_cut_at_an_output_of_inner_layers(quick_models: Path) -> None:
     assert [spec.name for spec in graph.outputs] == [inner]
 
 
-class _Killer:
-    """Ends the child that works for it."""
-
-    def emit(self, event: object) -> None:
-        """Nothing."""
-
-    def check_cancelled(self) -> None:
-        """Kill the child once it is there."""
-        for converter in converter_process._children.values():
-            converter.child.process.kill()
-
-    def finish_requested(self) -> bool:
-        """Never."""
-        return False
-
-
 @pytest.mark.long
 def test_a_crash_costs_one_call(quick_models: Path) -> None:
+    def kill() -> bool:
+        for converter in converter_process._children.values():
+            converter.child.process.kill()
+        return False
+
     options = LoadOptions(input_size_list=((1, 3, 16, 16),))
     source = find_source(quick_models / "traced.pt", options=options)
     with pytest.raises(WorkerError):
-        load_source(source, _Killer())
+        load_source(source, CallbackReporter(lambda _: None, kill))
     assert load_source(source).graph.inputs[0].name == "x"
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError, WorkerError
-from engine.base.events import NullReporter
+from engine.base.events import CallbackReporter, NullReporter
 from engine.base.peers.limits import resident_bytes
 from engine.frontends import converter_process
 from engine.frontends.load import find_source, load_source
@@ -22,6 +22,7 @@ from engine.frontends.pytorch.pickles import Archive
 from engine.frontends.pytorch.screen import screen
 from engine.frontends.source import LoadOptions
 from tests.frontends.pytorch.archives import net, write
+from tests.frontends.pytorch.conftest import load
 from tests.frontends.pytorch.hostile import (
     OTHERS,
     SAVES,
@@ -42,15 +43,29 @@ def screened(records: dict[str, bytes]) -> None:
     screen("net.pt", sizes, lambda name, _: records[name])
 
 
+@pytest.fixture
+def restored(quick_models: Path) -> dict[str, bytes]:
+    """The records of a file whose ``__setstate__`` torch runs while it loads."""
+    return read_records(quick_models / "restored.pt")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Path]:
+    """A file that nothing may write to."""
+    path = tmp_path / "target"
+    path.write_bytes(PRECIOUS)
+    yield path
+    assert path.read_bytes() == PRECIOUS
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("form", [*SAVES, *OTHERS])
-def test_it_is_refused_with_its_place(quick_models: Path, form: str, place: str) -> None:
-    records = read_records(quick_models / "restored.pt")
-    screened(records)
+def test_it_is_refused_with_its_place(restored: dict[str, bytes], form: str, place: str) -> None:
+    screened(restored)
     line = {**SAVES, **OTHERS}[form].format("/tmp/precious")
     with pytest.raises(UnsupportedOperatorError, match="not taken") as caught:
-        screened(PLACES[place](records, line))
+        screened(PLACES[place](restored, line))
     record = "code/__torch__/idle.py" if place == "idle" else "code/__torch__.py"
     assert f"({record}, line " in caught.value.what
     assert f"{place})" in caught.value.what
@@ -60,16 +75,17 @@ def test_it_is_refused_with_its_place(quick_models: Path, form: str, place: str)
 
 @pytest.mark.torch
 @pytest.mark.long
-def test_torch_itself_would_write_with_each_of_these(quick_models: Path, tmp_path: Path) -> None:
+def test_torch_itself_would_write_with_each_of_these(
+    restored: dict[str, bytes], tmp_path: Path
+) -> None:
     """Else what the test above refuses would prove nothing."""
-    records = read_records(quick_models / "restored.pt")
     files = []
     for number, line in enumerate(SAVES.values()):
         for place in (in_forward, in_setstate):
             target = tmp_path / f"{number}-{place.__name__}.target"
             target.write_bytes(PRECIOUS)
             path = target.with_suffix(".pt")
-            write(path, place(records, line.format(target)))
+            write(path, place(restored, line.format(target)))
             files.append(str(path))
     code = (
         "import json, sys, torch\n"
@@ -87,31 +103,23 @@ def test_torch_itself_would_write_with_each_of_these(quick_models: Path, tmp_pat
 @pytest.mark.torch
 @pytest.mark.parametrize("place", ["forward", "__setstate__"])
 def test_a_load_refuses_it_and_touches_nothing(
-    quick_models: Path, tmp_path: Path, place: str
+    restored: dict[str, bytes], tmp_path: Path, target: Path, place: str
 ) -> None:
-    target = tmp_path / "target"
-    target.write_bytes(PRECIOUS)
-    records = read_records(quick_models / "restored.pt")
-    path = write(tmp_path / "net.pt", PLACES[place](records, SAVES["save"].format(target)))
+    path = write(tmp_path / "net.pt", PLACES[place](restored, SAVES["save"].format(target)))
     converter_process.close("pytorch")
-    options = LoadOptions(input_size_list=((1, 3, 8, 8),))
     with pytest.raises(UnsupportedOperatorError, match="aten::save"):
-        load_source(find_source(path, options=options))
+        load(path, (1, 3, 8, 8))
     assert "pytorch" not in converter_process._children  # torch was not even started
-    assert target.read_bytes() == PRECIOUS
     found = inspect(find_source(path))
     assert [(f.code, f.severity) for f in found.findings] == [("operator-refused", "error")]
 
 
 @pytest.mark.torch
 def test_the_child_looks_through_it_with_torchs_own_reader(
-    quick_models: Path, tmp_path: Path
+    restored: dict[str, bytes], tmp_path: Path, target: Path
 ) -> None:
     """Should the two readers of archives ever see different code."""
-    target = tmp_path / "target"
-    target.write_bytes(PRECIOUS)
-    records = read_records(quick_models / "restored.pt")
-    path = write(tmp_path / "net.pt", in_setstate(records, SAVES["save"].format(target)))
+    path = write(tmp_path / "net.pt", in_setstate(restored, SAVES["save"].format(target)))
     request = {"model": str(path), "sizes": [[1, 3, 8, 8]], "traced": [], "route": "auto"}
 
     with (
@@ -119,7 +127,6 @@ def test_the_child_looks_through_it_with_torchs_own_reader(
         converter_process.convert("pytorch", request, NullReporter(), reads=[path]),
     ):
         pass
-    assert target.read_bytes() == PRECIOUS
 
 
 @pytest.mark.parametrize(
@@ -181,25 +188,6 @@ def test_members_of_classes_are_known_by_their_class() -> None:
     screened(records | {"code/__torch__.py": lies.encode()})
 
 
-class _Peak:
-    """Looks ten times a second how much memory the child has."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-
-    def emit(self, event: object) -> None:
-        """Nothing."""
-
-    def check_cancelled(self) -> None:
-        """Look."""
-        for converter in converter_process._children.values():
-            self.bytes = max(self.bytes, resident_bytes(converter.child.process.pid))
-
-    def finish_requested(self) -> bool:
-        """Never."""
-        return False
-
-
 EATERS = {
     "at once": "y = torch.ones([1000000000])\n    print(torch.sum(y))",
     "bit by bit": (
@@ -218,29 +206,32 @@ EATERS = {
 @pytest.mark.parametrize("place", ["forward", "__setstate__"])
 @pytest.mark.parametrize("how", EATERS)
 def test_a_small_model_does_not_take_the_memory(
-    quick_models: Path, tmp_path: Path, how: str, place: str
+    restored: dict[str, bytes], tmp_path: Path, how: str, place: str
 ) -> None:
-    records = read_records(quick_models / "restored.pt")
-    path = write(tmp_path / "net.pt", PLACES[place](records, EATERS[how]))
-    options = LoadOptions(input_size_list=((1, 3, 8, 8),))
-    peak = _Peak()
+    held = [0]
+
+    def look() -> bool:
+        children = converter_process._children.values()
+        held.extend(resident_bytes(one.child.process.pid) for one in children)
+        return False
+
+    path = write(tmp_path / "net.pt", PLACES[place](restored, EATERS[how]))
+    source = find_source(path, options=LoadOptions(input_size_list=((1, 3, 8, 8),)))
     with pytest.raises(WorkerError, match="memory"):
-        load_source(find_source(path, options=options), peak)
-    assert peak.bytes < 2.3 * (1 << 30)
+        load_source(source, CallbackReporter(lambda _: None, look))
+    assert max(held) < 2.3 * (1 << 30)
 
 
 @pytest.mark.torch
 @pytest.mark.long
 def test_a_model_that_never_ends_is_ended(
-    quick_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    restored: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(convert, "_SECONDS", 3.0)
-    records = read_records(quick_models / "restored.pt")
     line = "while True:\n      x = torch.add(x, 1)"
-    path = write(tmp_path / "net.pt", in_setstate(records, line))
-    options = LoadOptions(input_size_list=((1, 3, 8, 8),))
+    path = write(tmp_path / "net.pt", in_setstate(restored, line))
     with pytest.raises(WorkerError, match="more than 3 s"):
-        load_source(find_source(path, options=options))
+        load(path, (1, 3, 8, 8))
 
 
 @pytest.mark.torch
@@ -398,15 +389,13 @@ for name in ("Net", "Lanczos"):
 def test_scripted_functions_of_torch_load_by_what_they_call(tmp_path: Path) -> None:
     (tmp_path / "make.py").write_text(SCRIPTED)
     subprocess.run([sys.executable, "make.py"], cwd=tmp_path, check=True, capture_output=True)
-    options = LoadOptions(input_size_list=((1, 3, 5, 5),))
-    source = find_source(tmp_path / "Net.pt", options=options)
-    listed = {layer.op for layer in inspect(source).layers}
+    listed = {layer.op for layer in inspect(find_source(tmp_path / "Net.pt")).layers}
     assert {"aten::upsample_bilinear2d", "aten::upsample_nearest2d"} < listed
     assert not any("_aa" in op or "bicubic" in op for op in listed)
-    loaded = load_source(source)  # held to PyTorch's numbers
+    loaded = load(tmp_path / "Net.pt", (1, 3, 5, 5))  # held to PyTorch's numbers
     assert [node.op_type for node in loaded.graph.nodes].count("Resize") == 2
     with pytest.raises(UnsupportedOperatorError, match="lanczos"):
-        load_source(find_source(tmp_path / "Lanczos.pt", options=options))
+        load(tmp_path / "Lanczos.pt", (1, 3, 5, 5))
 
 
 ENCODER = """
@@ -422,11 +411,9 @@ torch.jit.freeze(net).save("frozen.pt")
 @pytest.mark.torch
 def test_a_scripted_encoder_loads_frozen_or_not(tmp_path: Path) -> None:
     """It names the padding of nested tensors; a frozen module has no mode of training."""
-    (tmp_path / "make.py").write_text(ENCODER)
-    subprocess.run([sys.executable, "make.py"], cwd=tmp_path, check=True, capture_output=True)
-    options = LoadOptions(input_size_list=((1, 5, 8),))
+    subprocess.run([sys.executable, "-c", ENCODER], cwd=tmp_path, check=True, capture_output=True)
     for name in ("scripted", "frozen"):
-        loaded = load_source(find_source(tmp_path / f"{name}.pt", options=options))
+        loaded = load(tmp_path / f"{name}.pt", (1, 5, 8))
         operators = [node.op_type for node in loaded.graph.nodes]  # held to PyTorch's numbers
         assert operators.count("LayerNormalization") == 4
 
