@@ -99,7 +99,7 @@ def _look(
         framework="onnx",
         format=file.format,
         version=_versions(file.opset, file.proto.ir_version),
-        files=((file.path.name, file.sha256),),
+        files=file.files[:1],
         inputs=tuple(_tensor(v) for v in graph.input if v.name not in weights),
         outputs=tuple(_tensor(types.get(v.name, v)) for v in graph.output),
         layers=_layers(graph, types, {node: why for _, node, why in refused}),

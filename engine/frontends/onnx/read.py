@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from engine.base.files import read_bounded, sha256_of
 from engine.base.findings import EXTERNAL_WEIGHTS, Finding
 from engine.base.formats.protobuf import TruncatedError, file_fields
 from engine.base.text import human_bytes, sanitize, some_of
+from engine.frontends.loaded import digest
 from engine.frontends.onnx.tensors import check_tensor_sizes, stored, walk
 from engine.frontends.sniff import MAX_FIELDS, sniff
 from engine.graph.ir.graph import parse_proto
@@ -257,14 +257,12 @@ class SourceFile:
         path: the file.
         proto: its message; belongs to whoever read it, who may change it.
         opset: the version of ONNX's operators that it asks for.
-        sha256: of the file, hexadecimal.
         files: (name relative to the model's folder, SHA-256) of the file and its weight files.
     """
 
     path: Path
     proto: onnx.ModelProto
     opset: int
-    sha256: str
     files: tuple[tuple[str, str], ...]
 
     @property
@@ -289,7 +287,7 @@ def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFi
             remedy=_remedy(recognised.kind),
         )
     data = read_bounded(place, MAX_PROTO_BYTES, "an ONNX file")
-    digest = hashlib.sha256(data).hexdigest()
+    files = [digest(place, data)]
     try:
         proto = parse_proto(data)
     except GraphError as error:
@@ -297,11 +295,10 @@ def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFi
     del data
     _check_texts(place, proto)
     opset = _opset(place, proto)
-    files = [(place.name, digest)]
     if weights:
         files += load_external(place, proto.graph, proto.functions)
     check_tensor_sizes(place, proto.graph, proto.functions)
-    return SourceFile(place, proto, opset, digest, tuple(files))
+    return SourceFile(place, proto, opset, tuple(files))
 
 
 def _remedy(kind: str) -> str:

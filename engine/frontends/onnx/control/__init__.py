@@ -15,7 +15,6 @@ could fail, because then the unrolled graph would fail where the model does not.
 
 # these two register what resolves each operator
 from engine.frontends.onnx.control import flow, lists  # noqa: F401
-from engine.frontends.onnx.control.emission import MAX_STEPS
-from engine.frontends.onnx.control.expander import expand, is_structural
+from engine.frontends.onnx.control.expander import MAX_STEPS, expand, is_structural
 
 __all__ = ["MAX_STEPS", "expand", "is_structural"]

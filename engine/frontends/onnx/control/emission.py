@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from engine.frontends.ends import reached
 from engine.frontends.facts import words
 from engine.frontends.onnx.tensors import infer_outputs
 from engine.graph.ir.naming import STANDARD_DOMAINS, UniqueNames
 from engine.graph.ir.rewriting import attribute, static_shape
-
-if TYPE_CHECKING:
-    from engine.frontends.onnx.control.evaluate import Evaluator
-
-
-MAX_STEPS = 12_000
-"""Nodes of branches and iterations together, before constants are folded."""
 
 # what a constant may hold to be computed with; sizes, masks and tables of positions are smaller
 _MAX_ELEMENTS = 1 << 14
@@ -54,10 +48,6 @@ _INFERENCE_ERRORS = (
 )
 
 
-class TooLongError(Exception):
-    """Unrolling passed ``MAX_STEPS``."""
-
-
 class Emission:
     """Nodes in order of execution; every name is unique, whatever scope it came from.
 
@@ -79,19 +69,11 @@ class Emission:
         self._large: dict[str, onnx.TensorProto] = {}
         self._equal: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._same: dict[bytes, list[str]] = {}
-        self._steps = 0
         self._folded = 0
-        self._evaluator = _evaluator(opset)
+        # loading ONNX Runtime takes longer than a look at a model, which never folds
+        from engine.frontends.onnx.control.evaluate import Evaluator
 
-    def step(self) -> None:
-        """Count a node of a branch or an iteration.
-
-        Raises:
-            TooLongError: there were more than ``MAX_STEPS``.
-        """
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise TooLongError
+        self._evaluator = Evaluator(opset)
 
     # -- what is known of a tensor -----------------------------------------------------------
 
@@ -118,17 +100,8 @@ class Emission:
     def inputs_behind(self, name: str) -> list[str]:
         """The graph inputs that a tensor is computed from, in no order that means anything."""
         makers = {output: node for node in self.nodes for output in node.output}
-        inputs, waiting, seen = [], [name], set()
-        while waiting:
-            one = waiting.pop()
-            if one in seen:
-                continue
-            seen.add(one)
-            if one in self._inputs:
-                inputs.append(one)
-            elif one in makers:
-                waiting.extend(makers[one].input)
-        return inputs
+        behind = reached([name], lambda one: makers[one].input if one in makers else ())
+        return [one for one in behind if one in self._inputs]
 
     def note(self, tensor: onnx.TensorProto, name: str) -> None:
         """Note type and, where it is small, value of an initializer that stays in the graph."""
@@ -285,13 +258,6 @@ class Emission:
             if shape is not None and array is not None and (array == absorbing).all():
                 return [np.full(shape, absorbing)] if prod(shape) <= _MAX_ELEMENTS else None
         return None
-
-
-def _evaluator(opset: int) -> Evaluator:
-    # loading ONNX Runtime takes longer than a look at a model, which never folds
-    from engine.frontends.onnx.control.evaluate import Evaluator
-
-    return Evaluator(opset)
 
 
 def _key(node: onnx.NodeProto) -> bytes:

@@ -12,9 +12,12 @@ import onnx
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.onnx.control.emission import MAX_STEPS, Emission, TooLongError, fault
+from engine.frontends.onnx.control.emission import Emission, fault
 from engine.graph.ir.graph import no_collection
 from engine.graph.ir.naming import STANDARD_DOMAINS
+
+MAX_STEPS = 12_000
+"""Nodes of branches and iterations together, before constants are folded."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class Expander:
         self._source = source
         self._path: list[onnx.NodeProto] = []
         self._guards: list[onnx.NodeProto] = []
+        self._steps = 0
 
     # -- the whole graph ---------------------------------------------------------------------
 
@@ -235,14 +239,13 @@ class Expander:
 
     def step(self) -> None:
         """Count a node or an iteration against the bound."""
-        try:
-            self.emission.step()
-        except TooLongError:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
             raise self.refusal(
                 self._path[0] if self._path else None,
                 f"unrolled it is more than {MAX_STEPS:,} nodes, or its number of iterations "
                 "depends on data",
-            ) from None
+            )
 
     def value(self, scope: Scope, name: str) -> Value:
         """What a name stands for; the empty name stands for itself."""
@@ -250,10 +253,8 @@ class Expander:
             return ""
         held = scope.find(name)
         if held is None:
-            raise self.refusal(
-                self._path[-1] if self._path else None,
-                f"it reads {sanitize(name, 100)!r}, which nothing computes",
-            )
+            why = f"it reads {sanitize(name, 100)!r}, which nothing computes"
+            raise self.refusal(self._innermost, why)
         return held
 
     def tensor(self, node: onnx.NodeProto, index: int, scope: Scope) -> str:
@@ -287,10 +288,8 @@ class Expander:
         if isinstance(value, TensorList):
             return self.stacked(value)
         kind = "an optional" if isinstance(value, Maybe) else "a sequence"
-        raise self.refusal(
-            self._path[-1] if self._path else None,
-            f"{where} is or reads {kind} where graphs have tensors only",
-        )
+        why = f"{where} is or reads {kind} where graphs have tensors only"
+        raise self.refusal(self._innermost, why)
 
     def numbers(self, name: str, values: Sequence[int]) -> tuple[list[str], dict[str, Any]]:
         """Whole numbers as an input, or before opset 13 as the attribute ``name``."""
@@ -320,15 +319,17 @@ class Expander:
         known = [name for name in items.items if name]
         shape = self.emission.shape(known[0]) if known else items.shape
         if shape is None or not items.items or any(dim < 0 for dim in shape):
-            raise self.refusal(
-                self._path[-1] if self._path else None, "the size of a tensor list is not known"
-            )
+            raise self.refusal(self._innermost, "the size of a tensor list is not known")
         zeros = ""
         if len(known) < len(items.items):
             dtype = onnx.helper.tensor_dtype_to_np_dtype(items.element)
             zeros = self.emission.constant(np.zeros(shape, dtype), "zeros")
         names = [name or zeros for name in items.items]
         return self.concatenated(names, 0, new_axis=True)
+
+    @property
+    def _innermost(self) -> onnx.NodeProto | None:
+        return self._path[-1] if self._path else None
 
     @property
     def current(self) -> onnx.NodeProto:

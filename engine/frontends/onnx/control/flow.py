@@ -233,6 +233,7 @@ def _sequence_map(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[
 
 # ONNX Runtime has no Where for these; every number of theirs is one of the wider type
 _THROUGH: dict[int, int] = {
+    onnx.TensorProto.BOOL: onnx.TensorProto.INT32,
     onnx.TensorProto.INT8: onnx.TensorProto.INT32,
     onnx.TensorProto.INT16: onnx.TensorProto.INT32,
     onnx.TensorProto.UINT16: onnx.TensorProto.INT32,
@@ -277,8 +278,6 @@ def _where(ex: Expander, condition: str, yes: str, no: str) -> str:
         raise ex.refusal(
             ex.current, f"its condition depends on data, and opset {emission.opset} has no Where"
         )
-    if kind == onnx.TensorProto.BOOL:
-        return _chosen(ex, condition, yes, no)
     through = _THROUGH.get(kind)
     if through is not None:
         yes, no = (emission.op("Cast", [x], f"{x}_wide", to=through) for x in (yes, no))
@@ -286,23 +285,6 @@ def _where(ex: Expander, condition: str, yes: str, no: str) -> str:
     if through is None:
         return result
     return emission.op("Cast", [result], f"{result}_narrow", to=kind)
-
-
-def _chosen(ex: Expander, condition: str, yes: str, no: str) -> str:
-    """``Where`` on bools, which ONNX Runtime has no kernel for."""
-    op = ex.emission.op
-    known = [ex.emission.known(name) for name in (yes, no)]
-    truths = [None if a is None or a.shape != () else bool(a) for a in known]
-    if truths == [True, False]:
-        return condition
-    if truths[0] is True:
-        return op("Or", [condition, no], f"{no}_selected")
-    if truths[1] is False:
-        return op("And", [condition, yes], f"{yes}_selected")
-    first = op("And", [condition, yes], f"{yes}_if")
-    otherwise = op("Not", [condition], f"{condition}_not")
-    second = op("And", [otherwise, no], f"{no}_else")
-    return op("Or", [first, second], f"{yes}_selected")
 
 
 def truth(ex: Expander, name: str) -> bool | str:
