@@ -157,9 +157,7 @@ def _fitting(file: Path, kind: str) -> list[Path]:
         if name == file.name:
             continue
         if _stem(name) != stem and partners and _stem(partners[0].name) == stem:
-            return partners[
-                :1
-            ]  # the file of the same name is the partner, whatever else lies there
+            break  # the file of the same name is the partner, whatever else lies there
         with contextlib.suppress(SourceModelError):
             if sniff(folder / name).kind == kind:
                 partners.append(folder / name)

@@ -70,23 +70,9 @@ def _fused(buffers: dict[str, torch.Tensor]) -> Callable[..., Any]:
     """``fused_moving_avg_obs_fake_quant`` with its observer off (ATen, native_functions.yaml)."""
 
     @symbolic_helper.parse_args("v", "v", "v", "v", "v", "v", "v", "f", "i", "i", "i", "b", "b")
-    def symbolic(
-        g: Any,
-        x: Any,
-        observer_on: Any,
-        fake_quant_on: Any,
-        running_min: Any,
-        running_max: Any,
-        scale: Any,
-        zero_point: Any,
-        averaging: float,
-        low: int,
-        high: int,
-        axis: int,
-        per_row: bool,
-        symmetric: bool,
-    ) -> Any:
-        if not bool(_constant(fake_quant_on, buffers, "its switch").any()):
+    def symbolic(g: Any, x: Any, observer_on: Any, switch: Any, *more: Any) -> Any:
+        _low, _high, scale, zero_point, _averaging, low, high, axis, per_row, _symmetric = more
+        if not bool(_constant(switch, buffers, "its switch").any()):
             return g.op("Identity", x)
         return _quantize(g, x, scale, zero_point, low, high, axis if per_row else None, buffers)
 

@@ -18,7 +18,7 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
 from engine.frontends.ends import reached
 from engine.frontends.tensorflow.graphdef import tensor_of
-from engine.frontends.tensorflow.prepare import TF_ERRORS, NodeDef, imported
+from engine.frontends.tensorflow.prepare import TF_ERRORS, NodeDef, constant, imported
 from engine.graph.ir.folding import TooLargeError, fold
 
 # what loop counters and their conditions are made of; anything else is asked of TensorFlow
@@ -112,10 +112,7 @@ def _fix_shapes(part: Any, graph: Any) -> None:
         with graph.as_default():
             value = tf.get_static_value(tensor)
         if value is not None:
-            node.Clear()
-            node.name, node.op = tensor.op.name, "Const"
-            node.attr["dtype"].type = tensor.dtype.as_datatype_enum
-            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tensor.dtype))
+            node.CopyFrom(constant(tensor.op.name, value, tensor.dtype))
 
 
 def _full(tensor: str) -> str:
@@ -224,11 +221,8 @@ class ListCall:
 
     def number(self, value: int) -> list[Value]:
         """An int32 constant."""
-        node = tf.compat.v1.NodeDef(name=self.name, op="Const")
-        node.attr["dtype"].type = tf.int32.as_datatype_enum
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int32))
-        self.nodes[node.name] = node
-        return [node.name]
+        self.nodes[self.name] = constant(self.name, value, tf.int32)
+        return [self.name]
 
     def _write(self, op: str, inputs: Sequence[str], **numbers: int) -> str:
         """A node of the new graph with the elements' type; its name."""

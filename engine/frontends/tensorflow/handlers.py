@@ -18,7 +18,7 @@ from onnx import TensorProto, numpy_helper
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import sanitize
-from engine.frontends.tensorflow.prepare import imported
+from engine.frontends.tensorflow.prepare import imported, placeholder
 
 Handler = Callable[[Any, Any, str, list[Any]], Any]
 
@@ -194,11 +194,7 @@ def take_out(graph: Any) -> tuple[Any, dict[str, Weight]]:
         if weight is None:
             continue
         weights[node.name] = weight
-        name = node.name
-        node.Clear()
-        node.name, node.op = name, "Placeholder"
-        node.attr["dtype"].type = tf.float32.as_datatype_enum
-        node.attr["shape"].shape.CopyFrom(tf.TensorShape(weight.steps.shape).as_proto())
+        node.CopyFrom(placeholder(node.name, "float32", weight.steps.shape))
     return copy, weights
 
 

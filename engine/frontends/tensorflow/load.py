@@ -62,7 +62,7 @@ def inspect(source: SourceModel) -> SourceSummary:
         Finding("operator-refused", "error", sanitize(name), f"{op}: {reason}")
         for name, (op, reason) in why.items()
     )
-    if _lowered(graph, selection):
+    if any(graph.nodes[n].op in CONTROL_FLOW for n in selection.nodes if n in graph.nodes):
         findings.append(
             Finding(
                 code="control-flow-unrolled",
@@ -72,7 +72,8 @@ def inspect(source: SourceModel) -> SourceSummary:
                 "where their conditions are constant, and refused where the data decide.",
             )
         )
-    weights = [node for node in graph.nodes.values() if _is_weight(node)]
+    constants_held = [node for node in graph.nodes.values() if node.op == "Const"]
+    weights = [node for node in constants_held if node.dtype.startswith(("float", "bfloat"))]
     return SourceSummary(
         framework="tensorflow",
         format=format_of(graph),
@@ -92,14 +93,6 @@ def format_of(graph: GraphFile) -> str:
     """The file in words."""
     producer = f", version {graph.producer}" if graph.producer else ""
     return f"TensorFlow frozen graph (GraphDef{producer})"
-
-
-def _lowered(graph: GraphFile, selection: Selection) -> bool:
-    return any(graph.nodes[n].op in CONTROL_FLOW for n in selection.nodes if n in graph.nodes)
-
-
-def _is_weight(node: Node) -> bool:
-    return node.op == "Const" and node.dtype.startswith(("float", "bfloat"))
 
 
 def _tensor(graph: GraphFile, name: str) -> SourceTensor:

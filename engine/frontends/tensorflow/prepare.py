@@ -127,11 +127,11 @@ def prepare(
         taken.append(Input(tensor, _free_name(tensor, nodes), fixed, dtype))
     replaced = {one.tensor: one.node for one in taken}
     replaced |= {f"{name}:0": _free_name(f"{name}:0", nodes) for name in constants}
-    replacements = {one.node: _placeholder(one) for one in taken}
+    replacements = {one.node: placeholder(one.node, one.dtype, one.shape) for one in taken}
     for name, value in constants.items():
-        replacements[replaced[f"{name}:0"]] = _constant(
-            replaced[f"{name}:0"], value, _known_type(nodes.get(name))
-        )
+        kind = tf.dtypes.as_dtype(_known_type(nodes.get(name)) or value.dtype)
+        own = replaced[f"{name}:0"]
+        replacements[own] = constant(own, value.astype(kind.as_numpy_dtype), kind)
     cut = _pruned(graph, nodes, replacements, replaced, outputs)
     _refuse_open(cut, taken, nodes)
     return Prepared(cut, tuple(taken), tuple(outputs), tuple(findings))
@@ -206,20 +206,19 @@ def _free_name(tensor: str, nodes: Mapping[str, NodeDef]) -> str:
     return name
 
 
-def _placeholder(one: Input) -> Any:
-    node = tf.compat.v1.NodeDef(name=one.node, op="Placeholder")
-    node.attr["dtype"].type = tf.dtypes.as_dtype(one.dtype).as_datatype_enum
-    node.attr["shape"].shape.CopyFrom(tf.TensorShape(one.shape).as_proto())
+def placeholder(name: str, dtype: str, shape: Sequence[int]) -> NodeDef:
+    """A Placeholder."""
+    node = tf.compat.v1.NodeDef(name=name, op="Placeholder")
+    node.attr["dtype"].type = tf.dtypes.as_dtype(dtype).as_datatype_enum
+    node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
     return node
 
 
-def _constant(name: str, value: np.ndarray, number: int) -> Any:
-    kind = tf.dtypes.as_dtype(number or value.dtype)
+def constant(name: str, value: Any, kind: tf.DType) -> NodeDef:
+    """A Const."""
     node = tf.compat.v1.NodeDef(name=name, op="Const")
     node.attr["dtype"].type = kind.as_datatype_enum
-    node.attr["value"].tensor.CopyFrom(
-        tf.make_tensor_proto(value.astype(kind.as_numpy_dtype), dtype=kind, shape=value.shape)
-    )
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, kind))
     return node
 
 

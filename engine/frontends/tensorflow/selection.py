@@ -19,7 +19,7 @@ import numpy as np
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, sanitize, shape_text
-from engine.frontends.ends import batch_fixed, reached
+from engine.frontends.ends import batch_fixed, reached, require_once
 from engine.frontends.facts import facts, words
 from engine.frontends.source import LoadOptions
 from engine.frontends.tensorflow.graphdef import GraphFile, Node, tensor_of
@@ -145,7 +145,7 @@ def select(graph: GraphFile, options: LoadOptions, constants: Iterable[str] = ()
     """
     suited_inputs, suited_outputs = candidates(graph)
     constant_names = {tensor_name(name) for name in constants}
-    _check(graph, constant_names, suited_inputs, "predef_file")
+    _check(graph, sorted(constant_names), suited_inputs, "predef_file")
     inputs = [tensor_name(n) for n in options.inputs or ()]
     outputs = [tensor_name(n) for n in options.outputs or ()]
     _check(graph, inputs, suited_inputs, "inputs")
@@ -164,8 +164,7 @@ def select(graph: GraphFile, options: LoadOptions, constants: Iterable[str] = ()
     return Selection(tuple(inputs), tuple(outputs), frozenset(nodes))
 
 
-def _check(graph: GraphFile, names: Collection[str], suited: Sequence[str], option: str) -> None:
-    seen: set[str] = set()
+def _check(graph: GraphFile, names: Sequence[str], suited: Sequence[str], option: str) -> None:
     for name in names:
         node = tensor_of(name)[0]
         if node not in graph.nodes:
@@ -175,11 +174,8 @@ def _check(graph: GraphFile, names: Collection[str], suited: Sequence[str], opti
                 f"The graph has no node {sanitize(node)!r}, which '{option}' names.",
                 remedy=near or (f"These suit: {offer}." if offer else "Look at its nodes."),
             )
-        if name in seen:
-            raise SourceModelError(
-                f"'{option}' names {sanitize(name)!r} twice.", remedy="Name it once."
-            )
-        seen.add(name)
+    if names:
+        require_once(option, names, names)
 
 
 def _short(name: str) -> str:
