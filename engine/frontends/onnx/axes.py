@@ -92,7 +92,8 @@ def fix_inputs(
     _refuse_dynamic(dims, bound, values, example)
     for value in graph.input:
         final = [bound[d] if isinstance(d, str) else d for d in dims[value.name] or []]
-        _set_dims(value, final)
+        element = value.type.tensor_type.elem_type
+        value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, element, final))
         if value.name in values:
             _make_constant(graph, value, values[value.name])
     kept = [value for value in graph.input if value.name not in values]
@@ -184,11 +185,6 @@ def _refuse_dynamic(
 
 def _listed(axes: Sequence[Dim]) -> str:
     return f"[{', '.join(str(d) if isinstance(d, int) else '?' for d in axes)}]"
-
-
-def _set_dims(value: onnx.ValueInfoProto, dims: list[int]) -> None:
-    shape = onnx.TensorShapeProto(dim=[{"dim_value": number} for number in dims])
-    value.type.tensor_type.shape.CopyFrom(shape)
 
 
 def _make_constant(graph: onnx.GraphProto, value: onnx.ValueInfoProto, array: np.ndarray) -> None:

@@ -51,6 +51,7 @@ def inspect_onnx(path: str | os.PathLike[str]) -> tuple[ModelView, GraphView]:
     return look.model, look.graph
 
 
+@no_collection()
 def inspect_file(
     path: str | os.PathLike[str],
     *,
@@ -69,16 +70,7 @@ def inspect_file(
     Raises:
         SourceModelError: missing, unreadable, no ONNX model, truncated, or without a graph.
     """
-    with no_collection():
-        return _look(read_onnx(path, weights=False), sizes, initial, operators)
-
-
-def _look(
-    file: SourceFile,
-    sizes: Sequence[Sequence[int]] | None,
-    initial: Sequence[Any] | None,
-    operators: CustomOperators | None,
-) -> SourceInspection:
+    file = read_onnx(path, weights=False)
     elsewhere = external_locations(file.proto.graph, file.proto.functions)
     canonicalize(file.proto)
     graph = file.proto.graph

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from engine.base.events import Reporter
@@ -28,7 +27,7 @@ from engine.frontends.onnx.read import (
     read_onnx,
     told_files,
 )
-from engine.frontends.onnx.tensors import extract_subgraph, make_dense, sort_nodes
+from engine.frontends.onnx.tensors import extract_subgraph, forget_shapes, make_dense, sort_nodes
 from engine.frontends.source import SourceModel
 from engine.graph.ir.custom import CustomOperators, assign_custom_domain
 from engine.graph.ir.graph import Graph
@@ -127,7 +126,7 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
     assign_custom_domain(proto, operators)
     mapped = map_external(file.path, proto.graph)
     weights = strip_weights(proto.graph)
-    declared = _forget_shapes(proto.graph)
+    declared = forget_shapes(proto.graph)
     rewrite_old_operators(proto.graph, file.opset)
     complete(proto.graph)
     check_proto(proto)
@@ -136,11 +135,11 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
         if needs_rewrite(proto.graph, file.opset):
             proto = infer_proto(proto, operators)
         proto = to_pinned_opset(proto, file.opset, file.path.name)
-        _forget_shapes(proto.graph)
+        forget_shapes(proto.graph)
         check_proto(proto)
     proto = infer_proto(proto, operators)
     if rewrite_for_ort(proto.graph, weights):
-        _forget_shapes(proto.graph)
+        forget_shapes(proto.graph)
         proto = infer_proto(proto, operators)
     for value in proto.graph.output:
         if not value.type.tensor_type.HasField("shape") and value.name in declared:
@@ -153,21 +152,6 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
     graph = Graph(graph.model) if mapped else graph
     check_channels(graph.model)
     return graph
-
-
-def _forget_shapes(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    """Drop what the file says of inner and output shapes: the inputs decide, by inference.
-
-    Returns:
-        The types of the outputs as they were.
-    """
-    del graph.value_info[:]
-    declared = {}
-    for value in graph.output:
-        declared[value.name] = onnx.TypeProto()
-        declared[value.name].CopyFrom(value.type)
-        value.type.tensor_type.ClearField("shape")
-    return declared
 
 
 def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Finding]:

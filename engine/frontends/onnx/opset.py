@@ -14,6 +14,7 @@ from onnx import helper
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import sanitize
 from engine.frontends.onnx.control import expand
+from engine.frontends.onnx.tensors import forget_shapes
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.dataflow import has_open_shapes
 from engine.graph.ir.naming import IR_VERSION, OPSET, STANDARD_DOMAINS
@@ -288,7 +289,7 @@ def _by_functions(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Model
         if has_open_shapes(proto.graph):
             # what a function does depends on sizes, and inference takes open ones for 0
             expand(proto.graph, opset, source, always=True)
-            _forget(proto.graph)
+            forget_shapes(proto.graph)
             proto = infer_proto(proto)
         context = Context(proto.graph)
         for node in filter(_is_new, proto.graph.node):
@@ -309,16 +310,9 @@ def _by_functions(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Model
     return proto
 
 
-def _forget(graph: onnx.GraphProto) -> None:
-    """Drop what is known of inner and output shapes, in place."""
-    del graph.value_info[:]
-    for value in graph.output:
-        value.type.tensor_type.ClearField("shape")
-
-
 def _inlined(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
     proto.opset_import.add(domain=_LOWERED, version=1)
-    _forget(proto.graph)
+    forget_shapes(proto.graph)
     try:
         inlined: onnx.ModelProto = onnx.inliner.inline_local_functions(proto)
     except _FUNCTION_ERRORS as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from copy import deepcopy
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from pathlib import Path
@@ -344,8 +345,7 @@ def _infos(proto: onnx.ModelProto, names: set[str]) -> dict[str, onnx.ValueInfoP
     graph = proto.graph
     known = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
     if any(name not in known for name in names):
-        slim = onnx.ModelProto()
-        slim.CopyFrom(proto)
+        slim = deepcopy(proto)
         strip_weights(slim.graph)
         inferred = infer_bounded(slim).graph
         known = {v.name: v for v in (*inferred.value_info, *inferred.output)} | known
@@ -353,11 +353,7 @@ def _infos(proto: onnx.ModelProto, names: set[str]) -> dict[str, onnx.ValueInfoP
         if name not in known:
             # the type of a tensor behind an operator that inference does not know
             known[name] = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
-    copies = {}
-    for name in names:
-        copies[name] = onnx.ValueInfoProto()
-        copies[name].CopyFrom(known[name])
-    return copies
+    return {name: deepcopy(known[name]) for name in names}
 
 
 def infer_outputs(
@@ -384,6 +380,19 @@ def infer_outputs(
         ir_version=IR_VERSION,
     )
     return kinds
+
+
+def forget_shapes(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """Drop what the file says of inner and output shapes: the inputs decide, by inference.
+
+    Returns:
+        The types of the outputs as they were.
+    """
+    del graph.value_info[:]
+    declared = {value.name: deepcopy(value.type) for value in graph.output}
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return declared
 
 
 def sort_nodes(graph: onnx.GraphProto) -> None:

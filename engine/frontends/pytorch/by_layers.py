@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -214,8 +215,7 @@ def _held(
 
 def _in_layers(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onnx.ModelProto:
     """A model cut at every value that torch gave: each is an output, and read as an input."""
-    cut = onnx.ModelProto()
-    cut.CopyFrom(model)
+    cut = deepcopy(model)
     kinds = helper.np_dtype_to_tensor_dtype
     del cut.graph.output[:]
     for name, array in arrays.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +89,8 @@ def convert(request: Message, out: Path) -> Message:
     again = call(module, plan.signature, samples[0])
     _refuse_random(outputs[0], again)
     integers = is_quantized(graph)
-    subject = _subject(path, module, plan, again, fixable=not quantized)
-    subject = replace(subject, integers=integers, samples=count)
+    kinds = {"fixable": not quantized, "integers": integers, "samples": count}
+    subject = _subject(path, module, plan, again, **kinds)
     expected = Expected(samples, outputs, quantized, other_engines() if integers else ())
     agreed = first_that_agrees(subject, request["route"], out, expected)
     findings += _notes(plan, agreed, quantized, integers)
@@ -268,8 +267,11 @@ def _refuse_random(expected: list[np.ndarray], again: Any) -> None:
         )
 
 
-def _subject(path: Path, module: Any, plan: Plan, result: Any, *, fixable: bool) -> Subject:
-    """What is exported; ``result`` is what the module gives, whose form names the outputs."""
+def _subject(path: Path, module: Any, plan: Plan, result: Any, **kinds: Any) -> Subject:
+    """What is exported; ``result`` is what the module gives, whose form names the outputs.
+
+    ``kinds`` are the other attributes of a :class:`Subject`.
+    """
     paths = tuple(where for where, _ in leaves(result))
     weights = sum(p.numel() * p.element_size() for p in module.parameters())
     inputs = tuple(feed.name for feed in plan.feeds)
@@ -280,7 +282,7 @@ def _subject(path: Path, module: Any, plan: Plan, result: Any, *, fixable: bool)
         inputs=inputs,
         outputs=_output_names(result, paths, set(inputs)),
         large=weights > _INLINE_BYTES,
-        fixable=fixable,
+        **kinds,
     )
 
 

@@ -23,7 +23,6 @@ import io
 import re
 import tokenize
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.base.text import human_bytes, sanitize
@@ -109,19 +108,6 @@ _NODES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where something stands: a record of the archive, a line, and the function around it."""
-
-    record: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        inside = f", in {self.function}" if self.function else ""
-        return f"{self.record}, line {self.line}{inside}"
-
-
 class _Refusal(Exception):  # noqa: N818 - carried out of the walk, then made one of the errors
     """What is not taken: an operator, or a form of code that PyTorch does not write."""
 
@@ -168,7 +154,7 @@ def screen(
             try:
                 _screen_scope(scope, untaken)
             except _Refusal as found:
-                raise _refused(name, found, _Place(unit.record, found.line, scope.name)) from None
+                raise _refused(name, found, unit.record, scope.name) from None
             except RecursionError as error:
                 raise _odd(name, f"{unit.record} is nested too deeply") from error
 
@@ -199,11 +185,8 @@ def _screen_pickle(name: str, record: str, data: bytes) -> None:
         rest = text[start : start + 200].decode("ascii", "replace")
         if not any(rest.startswith(f"{known}.") for known in NATIVE_CLASSES):
             shown = ".".join(rest.split(".")[:2])
-            raise _refused(
-                name,
-                _Refusal(f"the native class {_NATIVE}{sanitize(shown, 60)}", 0),
-                _Place(record, 0, ""),
-            )
+            refusal = _Refusal(f"the native class {_NATIVE}{sanitize(shown, 60)}", 0)
+            raise _refused(name, refusal, record)
 
 
 def _unit(name: str, record: str, data: bytes) -> Unit:
@@ -221,7 +204,7 @@ def _unit(name: str, record: str, data: bytes) -> Unit:
         raise _odd(name, f"{record} is not TorchScript: {error}") from error
     if (line := _type_comment(text)) > 0:
         refusal = _Refusal("a type comment, which declares what this program does not read", line)
-        raise _refused(name, refusal, _Place(record, line, ""))
+        raise _refused(name, refusal, record)
     return Unit(record, record[len(_CODE) : -len(".py")].replace("/", "."), tree)
 
 
@@ -331,8 +314,9 @@ def _screen_getattr(node: ast.Call, scope: Scope, inside: set[int]) -> None:
     _screen_member(node.args[0], name.value, scope, node.lineno)
 
 
-def _refused(name: str, refusal: _Refusal, place: _Place) -> EngineError:
-    where = f"{place}" if place.line else place.record
+def _refused(name: str, refusal: _Refusal, record: str, function: str = "") -> EngineError:
+    line = f", line {refusal.line}" if refusal.line else ""
+    where = f"{record}{line}, in {function}" if line and function else f"{record}{line}"
     return UnsupportedOperatorError(
         f"{sanitize(name)} uses {refusal.what}, which is not taken ({sanitize(where, 300)}).",
         cause=f"{refusal.why[:1].upper()}{refusal.why[1:]}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from math import prod
 from typing import Any
 
@@ -178,8 +179,7 @@ class Emission:
             if name in self._made:
                 tensors.append(numpy_helper.from_array(self._made[name], name))
             elif name in self._large:
-                tensor = onnx.TensorProto()
-                tensor.CopyFrom(self._large[name])
+                tensor = deepcopy(self._large[name])
                 tensor.name = name
                 tensors.append(tensor)
         return tensors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,8 +216,7 @@ class Expander:
             value = self.value(scope, node.input[0])
             if inner or not isinstance(value, str):
                 return [value]
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
+        copy = deepcopy(node)
         for index, name in enumerate(node.input):
             where = f"node {sanitize(node.name or node.op_type, 100)!r} ({node.op_type})"
             copy.input[index] = self.as_tensor(self.value(scope, name), where)
