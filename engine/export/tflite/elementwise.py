@@ -31,30 +31,30 @@ class Formula:
     """Operators in a row, each of which writes a float32 tensor of its own."""
 
     def __init__(self, emitter: Emitter, label: str) -> None:
-        self._emitter = emitter
-        self._label = label
+        self.emitter = emitter
+        self.label = label
 
     def number(self, *values: float) -> int:
         """A constant; one number, or a row of them."""
-        return self._emitter.constant("number", np.array(values, np.float32))
+        return self.emitter.constant("number", np.array(values, np.float32))
 
     def __call__(self, kind: str, *inputs: int) -> int:
         """An operator on values that are broadcast."""
-        shape = np.broadcast_shapes(*map(self._emitter.shape, inputs))
-        return self._emitter.compute(kind, inputs, self._name(kind), shape)
+        shape = np.broadcast_shapes(*map(self.emitter.shape, inputs))
+        return self.emitter.compute(kind, inputs, self._name(kind), shape)
 
     def over(self, kind: str, source: int, axes: Sequence[int], *, keep: bool = True) -> int:
         """A reduction over axes; they stay with size 1 where ``keep``."""
-        before = self._emitter.shape(source)
+        before = self.emitter.shape(source)
         gone = {axis % len(before) for axis in axes}
         shape = [1 if at in gone else size for at, size in enumerate(before)]
         if not keep:
             shape = [size for at, size in enumerate(before) if at not in gone]
-        where = self._emitter.ints("axes", sorted(gone))
-        return self._emitter.compute(kind, [source, where], self._name(kind), shape, keep_dims=keep)
+        where = self.emitter.ints("axes", sorted(gone))
+        return self.emitter.compute(kind, [source, where], self._name(kind), shape, keep_dims=keep)
 
     def _name(self, kind: str) -> str:
-        return f"{self._label}/{kind.lower()}"
+        return f"{self.label}/{kind.lower()}"
 
 
 def formula_of(layer: Layer, emitter: Emitter) -> Formula:

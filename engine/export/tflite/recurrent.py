@@ -154,62 +154,58 @@ def _steps(
 ) -> tuple[int, tuple[int, ...]]:
     """A direction written out: (all outputs (steps, batch, units), the last states)."""
     steps, batch, features = emitter.shape(source)
-    label = layer.node.name or layer.node.op_type
+    f = Formula(emitter, layer.node.name or layer.node.op_type)
+    label = f.label
     zeros = emitter.constant("zeros", np.zeros((batch, cell.units), np.float32))
     states = tuple(zeros if state is None else state for state in cell.before)
     rows = emitter.reshape(source, (steps * batch, features), f"{label}/rows")
     split = layer.node.op_type == "GRU"
     bias = cell.bias if split else cell.bias + cell.recurrent_bias
-    inputs = _dense(emitter, rows, cell.weights, bias, label)
+    inputs = _dense(f, rows, cell.weights, bias)
     inputs = emitter.reshape(inputs, (steps, batch, len(cell.weights)), f"{label}/inputs")
     outputs: list[int] = [0] * steps
     compute = CELLS[layer.node.op_type]
-    f = Formula(emitter, label)
     for at in reversed(range(steps)) if backwards else range(steps):
         row = inputs if steps == 1 else _cut(emitter, inputs, at, f"{label}/step")
         row = emitter.reshape(row, (batch, len(cell.weights)), f"{label}/step")
-        states = compute(layer, emitter, f, cell, row, states)
+        states = compute(layer, f, cell, row, states)
         outputs[at] = emitter.reshape(states[0], (1, batch, cell.units), f"{label}/output")
     return _joined(emitter, outputs, 0, f"{label}/outputs"), states
 
 
-def _dense(emitter: Emitter, source: int, weights: np.ndarray, bias: np.ndarray, label: str) -> int:
-    inputs = [
-        source,
-        emitter.constant(f"{label}/weights", np.ascontiguousarray(weights)),
-        emitter.constant(f"{label}/bias", np.ascontiguousarray(bias)),
+_States = tuple[int, ...]
+
+
+def _dense(f: Formula, source: int, weights: np.ndarray, bias: np.ndarray | None = None) -> int:
+    bias = np.zeros(len(weights), np.float32) if bias is None else bias
+    named = {"weights": weights, "bias": bias}
+    held = [
+        f.emitter.constant(f"{f.label}/{name}", np.ascontiguousarray(array))
+        for name, array in named.items()
     ]
-    shape = (emitter.shape(source)[0], len(weights))
-    return emitter.compute("FULLY_CONNECTED", inputs, f"{label}/sums", shape)
+    shape = (f.emitter.shape(source)[0], len(weights))
+    return f.emitter.compute("FULLY_CONNECTED", [source, *held], f"{f.label}/sums", shape)
 
 
-def _gates(emitter: Emitter, source: int, count: int, label: str) -> list[int]:
+def _gates(f: Formula, source: int, count: int) -> list[int]:
     """Columns of equal width."""
-    if count == 1:
-        return [source]
-    rows, columns = emitter.shape(source)
-    gates = [
-        emitter.tensor(f"{label}/gate", (rows, columns // count), "float32") for _ in range(count)
-    ]
-    axis = emitter.constant("axis", np.array(1, np.int32))
-    emitter.emit("SPLIT", [axis, source], gates, count=count)
+    rows, columns = f.emitter.shape(source)
+    shape = (rows, columns // count)
+    gates = [f.emitter.tensor(f"{f.label}/gate", shape, "float32") for _ in range(count)]
+    axis = f.emitter.constant("axis", np.array(1, np.int32))
+    f.emitter.emit("SPLIT", [axis, source], gates, count=count)
     return gates
 
 
-def _lstm(
-    layer: Layer, emitter: Emitter, f: Formula, cell: _Cell, row: int, states: tuple[int, ...]
-) -> tuple[int, ...]:
+def _lstm(layer: Layer, f: Formula, cell: _Cell, row: int, states: _States) -> _States:
     """ONNX, LSTM: gates i, o, f, c."""
     if layer.attribute("input_forget", 0):
         raise refused(layer.node, "its gates of input and forgetting are coupled")
     before, memory = states
-    label = layer.node.name or "LSTM"
-    none = np.zeros(len(cell.recurrence), np.float32)
-    sums = f("ADD", row, _dense(emitter, before, cell.recurrence, none, label))
-    i, o, g, c = _gates(emitter, sums, 4, label)
+    i, o, g, c = _gates(f, f("ADD", row, _dense(f, before, cell.recurrence)), 4)
     first, second, third = cell.functions
     if cell.peepholes is not None:
-        seen = [emitter.constant("peephole", weights) for weights in cell.peepholes]
+        seen = [f.emitter.constant("peephole", weights) for weights in cell.peepholes]
         i, g = f("ADD", i, f("MUL", seen[0], memory)), f("ADD", g, f("MUL", seen[2], memory))
     kept = f("MUL", f(first, g), memory)
     memory = f("ADD", kept, f("MUL", f(first, i), f(second, c)))
@@ -218,39 +214,33 @@ def _lstm(
     return f("MUL", f(first, o), f(third, memory)), memory
 
 
-def _gru(
-    layer: Layer, emitter: Emitter, f: Formula, cell: _Cell, row: int, states: tuple[int, ...]
-) -> tuple[int, ...]:
+def _gru(layer: Layer, f: Formula, cell: _Cell, row: int, states: _States) -> _States:
     """ONNX, GRU: gates z, r, h; the reset before or behind the matrix."""
     (before,) = states
-    label = layer.node.name or "GRU"
     units = cell.units
     first, second = cell.functions
-    z, r, h = _gates(emitter, row, 3, label)
+    z, r, h = _gates(f, row, 3)
     inner, added = cell.recurrence[: 2 * units], cell.recurrent_bias[: 2 * units]
-    more = _gates(emitter, _dense(emitter, before, inner, added, label), 2, label)
+    more = _gates(f, _dense(f, before, inner, added), 2)
     z, r = f(first, f("ADD", z, more[0])), f(first, f("ADD", r, more[1]))
     last, last_bias = cell.recurrence[2 * units :], cell.recurrent_bias[2 * units :]
     if layer.attribute("linear_before_reset", 0):
-        h = f("ADD", h, f("MUL", r, _dense(emitter, before, last, last_bias, label)))
+        h = f("ADD", h, f("MUL", r, _dense(f, before, last, last_bias)))
     else:
-        h = f("ADD", h, _dense(emitter, f("MUL", r, before), last, last_bias, label))
+        h = f("ADD", h, _dense(f, f("MUL", r, before), last, last_bias))
     h = f(second, h)
     return (f("ADD", f("MUL", f("SUB", f.number(1.0), z), h), f("MUL", z, before)),)
 
 
-def _rnn(
-    layer: Layer, emitter: Emitter, f: Formula, cell: _Cell, row: int, states: tuple[int, ...]
-) -> tuple[int, ...]:
-    none = np.zeros(len(cell.recurrence), np.float32)
-    sums = _dense(emitter, states[0], cell.recurrence, none, layer.node.name or "RNN")
-    return (f(cell.functions[0], f("ADD", row, sums)),)
+def _rnn(layer: Layer, f: Formula, cell: _Cell, row: int, states: _States) -> _States:
+    return (f(cell.functions[0], f("ADD", row, _dense(f, states[0], cell.recurrence))),)
 
 
-CELLS: Mapping[
-    str,
-    Callable[[Layer, Emitter, Formula, _Cell, int, tuple[int, ...]], tuple[int, ...]],
-] = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
+CELLS: Mapping[str, Callable[[Layer, Formula, _Cell, int, _States], _States]] = {
+    "LSTM": _lstm,
+    "GRU": _gru,
+    "RNN": _rnn,
+}
 """Operator -> a step of its cell: the new states."""
 
 

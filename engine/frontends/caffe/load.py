@@ -32,6 +32,7 @@ from engine.frontends.caffe.weights import (
     StoredBlobs,
     StoredLayer,
     Weights,
+    no_weights,
     read_caffemodel,
 )
 from engine.frontends.emit import TypedEmitter
@@ -229,7 +230,8 @@ def inspect(source: SourceModel) -> SourceSummary:
     shapes = {name: tensor.shape for name, tensor in tried.tensors.items()}
     findings = [*net.findings, *tried.findings]
     if isinstance(weights, NoBlobs) and weights.asked and not source.options.random_weights:
-        findings.append(_no_weights(source))
+        error = no_weights("The net")
+        findings.append(Finding.of_error("weights-missing", sanitize(source.model.name), error))
     remedy = cut_around(net.layers, refused, net.outputs) if refused else ""
     unique = UniqueNames(set())
     layers = []
@@ -252,17 +254,6 @@ def inspect(source: SourceModel) -> SourceSummary:
         findings=tuple(findings),
         parameters=count,
         weights_bytes=4 * count,
-    )
-
-
-def _no_weights(source: SourceModel) -> Finding:
-    return Finding(
-        code="weights-missing",
-        severity="error",
-        where=sanitize(source.model.name),
-        what="The net needs weights, and no caffemodel was given.",
-        cause="There is none beside the prototxt, and none was named.",
-        remedy="Name the caffemodel, or ask for random weights (blobs=None).",
     )
 
 

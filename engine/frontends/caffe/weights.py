@@ -185,15 +185,20 @@ class Weights:
         Raises:
             SourceModelError: missing, or of another shape.
         """
-        raise SourceModelError(
-            f"{spec.path} needs weights, and no caffemodel was given.",
-            cause="There is none beside the prototxt, and none was named.",
-            remedy="Name the caffemodel, or ask for random weights (blobs=None).",
-        )
+        raise no_weights(spec.path)
 
     def findings(self, used: Sequence[LayerSpec]) -> list[Finding]:
         """What to say of the weights after all of ``used`` have theirs."""
         return []
+
+
+def no_weights(what: str) -> SourceModelError:
+    """The error for what needs weights where there are none."""
+    return SourceModelError(
+        f"{what} needs weights, and no caffemodel was given.",
+        cause="There is none beside the prototxt, and none was named.",
+        remedy="Name the caffemodel, or ask for random weights (blobs=None).",
+    )
 
 
 class NoBlobs(Weights):

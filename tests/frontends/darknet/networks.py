@@ -63,7 +63,7 @@ def pooled(
     size: int,
     stride: tuple[int, int],
     padding: int,
-    reduce: Callable[..., np.ndarray],
+    reduce: Callable[..., Any],
 ) -> np.ndarray:
     """Windows from ``i * stride - padding / 2`` on (maxpool_layer.c), clipped to the input."""
     outs = [(n + padding - size) // s + 1 for n, s in zip(x.shape[2:], stride, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 
@@ -20,40 +20,26 @@ _MODES: dict[str, tuple[str, tuple[int, ...]]] = {
 _MAX_LAYERS = 64
 
 
-class _Weights:
-    """The one vector of a layer's weights, taken apart.
+def _taken_apart(
+    vector: np.ndarray, gates: int, inputs: int, hidden: int, layers: int, directions: int
+) -> list[list[list[np.ndarray]]]:
+    """The one vector of weights: layer -> direction -> matrices and biases of input and hidden.
 
     First all matrices (of each layer and direction: input, then hidden), then all biases likewise
     (``GetRnnParamSize`` of rnn-inl.h).
     """
-
-    def __init__(self, vector: np.ndarray, layers: int, directions: int, gates: int) -> None:
-        self._vector = vector.reshape(-1)
-        self._at = 0
-        self.layers, self.directions, self.gates = layers, directions, gates
-
-    def take(self, *shape: int) -> np.ndarray:
-        count = int(np.prod(shape))
-        if self._at + count > len(self._vector):
-            refuse(f"its {len(self._vector)} weights are too few")
-        self._at += count
-        return self._vector[self._at - count : self._at].reshape(shape)
-
-    def all(self, inputs: int, hidden: int) -> list[list[list[np.ndarray]]]:
-        """Layer -> direction -> input matrix, hidden matrix, input bias, hidden bias."""
-        rows = self.gates * hidden
-        weights: list[list[list[np.ndarray]]] = []
-        for layer in range(self.layers):
-            width = inputs if layer == 0 else hidden * self.directions
-            weights.append(
-                [[self.take(rows, width), self.take(rows, hidden)] for _ in range(self.directions)]
-            )
-        for parts in weights:
-            for direction in parts:
-                direction += [self.take(rows), self.take(rows)]
-        if self._at != len(self._vector):
-            refuse(f"it needs {self._at} weights and gets {len(self._vector)}")
-        return weights
+    rows, count = gates * hidden, layers * directions
+    widths = [inputs if at < directions else hidden * directions for at in range(count)]
+    shapes: list[tuple[int, ...]] = [(rows, w) for width in widths for w in (width, hidden)]
+    shapes += [(rows,)] * (2 * count)
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    if ends[-1] != vector.size:
+        refuse(f"it needs {ends[-1]} weights and gets {vector.size}")
+    pieces = np.split(vector.reshape(-1), ends[:-1])
+    arrays = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+    matrices, biases = arrays[: 2 * count], arrays[2 * count :]
+    parts = [[*matrices[i : i + 2], *biases[i : i + 2]] for i in range(0, 2 * count, 2)]
+    return [parts[i : i + directions] for i in range(0, count, directions)]
 
 
 def _rnn(call: Call) -> Result:
@@ -70,18 +56,17 @@ def _rnn(call: Call) -> Result:
     shape = call.shape()
     if len(shape) != 3 or not 1 <= layers <= _MAX_LAYERS or not 1 <= hidden <= 1 << 16:
         refuse(f"its {layers} layers of {hidden} do not fit an input of the shape {shape}")
-    weights = _Weights(call.array(1), layers, directions, len(order)).all(shape[2], hidden)
+    weights = _taken_apart(call.array(1), len(order), shape[2], hidden, layers, directions)
     states = [_state(call, index) for index in ((2, 3) if mode == "lstm" else (2,))]
     x = call.x()
     ends: list[list[str]] = []
     for layer, parts in enumerate(weights):
-        x, *final = _layer(
-            call,
-            x,
-            (op, mode, order),
-            parts,
-            [(s, layer) if s is not None else None for s in states],
-        )
+        bounds = call.w.ints(layer * directions), call.w.ints((layer + 1) * directions)
+        starts = [
+            call.w.node("Slice", [state, *bounds, call.w.ints(0)]) if state else ""
+            for state in states
+        ]
+        x, *final = _layer(call, x, (op, mode, order), parts, starts)
         ends.append(final)
     steps, batch = shape[:2]
     count = 1 + len(states) if call.flag("state_outputs") else 1
@@ -97,11 +82,11 @@ def _rnn(call: Call) -> Result:
     return [out, *stacked]
 
 
-def _state(call: Call, index: int) -> str | None:
-    """An initial state; None for zeros, also for those whose batch is left open."""
+def _state(call: Call, index: int) -> str:
+    """An initial state; empty for zeros, also for those whose batch is left open."""
     value = call.values[index] if index < len(call.values) else None
     if value is None or (isinstance(value, np.ndarray) and not value.any()):
-        return None
+        return ""
     return call.x(index)
 
 
@@ -110,9 +95,9 @@ def _layer(
     x: str,
     kind: tuple[str, str, tuple[int, ...]],
     parts: list[list[np.ndarray]],
-    states: list[tuple[str, int] | None],
+    starts: list[str],
 ) -> list[str]:
-    """One layer: [T, N, I] -> [T, N, D H], and its last states [D, N, H]."""
+    """One layer from its first states: [T, N, I] -> [T, N, D H], and the last states [D, N, H]."""
     w = call.w
     op, mode, order = kind
     directions, hidden = len(parts), parts[0][1].shape[1]
@@ -126,15 +111,6 @@ def _layer(
         for i, role in enumerate(("input_weight", "hidden_weight"))
     ]
     biases = np.stack([np.concatenate([gates(part[2]), gates(part[3])]) for part in parts])
-    starts = []
-    for state in states:
-        if state is None:
-            starts.append("")
-            continue
-        name, layer = state
-        bounds = w.ints(layer * directions), w.ints((layer + 1) * directions)
-        starts.append(w.node("Slice", [name, *bounds, w.ints(0)]))
-    attributes: dict[str, Any] = {"linear_before_reset": 1} if op == "GRU" else {}
     activations = ["Relu" if mode == "rnn_relu" else "Tanh"] * directions if op == "RNN" else None
     inputs = [x, *matrices, w.constant(biases, f"{call.node.name}_bias"), "", *starts]
     while not inputs[-1]:
@@ -148,7 +124,7 @@ def _layer(
         hidden_size=hidden,
         direction="bidirectional" if directions == 2 else "forward",
         activations=activations,
-        **attributes,
+        linear_before_reset=1 if op == "GRU" else None,
     )
     if directions == 1:
         y = w.node("Squeeze", [y, w.ints(1)])

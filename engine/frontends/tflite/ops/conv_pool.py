@@ -231,25 +231,24 @@ def local_response_normalization(layer: Layer) -> None:
     )
 
 
-def depth_to_space(layer: Layer) -> None:
-    """DEPTH_TO_SPACE: the depth is split as ONNX's DCR mode does."""
-    batch, height, width, depth = layer.input(0).shape
-    block = layer.int_option("block_size")
-    if block < 1 or depth % (block * block):
-        raise ValueError(f"blocks of {block} out of {depth} channels")
-    shape = [batch, height * block, width * block, depth // (block * block)]
-    x = layer.real(0, FIRST)
-    layer.result("DepthToSpace", [x], shape, layout=FIRST, blocksize=block, mode="DCR")
+def _depth_and_space(op: str) -> Handler:
+    """DEPTH_TO_SPACE, whose depth is split as ONNX's DCR mode does, and SPACE_TO_DEPTH."""
 
+    def handler(layer: Layer) -> None:
+        batch, *sizes, depth = layer.input(0).shape
+        block, opens = layer.int_option("block_size"), op == "DepthToSpace"
+        divided = [depth] if opens else sizes
+        if block < 1 or any(size % (block * block if opens else block) for size in divided):
+            raise ValueError(f"blocks of {block} out of {'x'.join(map(str, divided))}")
+        if opens:
+            shape = [batch, *(size * block for size in sizes), depth // (block * block)]
+        else:
+            shape = [batch, *(size // block for size in sizes), depth * block * block]
+        mode = "DCR" if opens else None
+        x = layer.real(0, FIRST)
+        layer.result(op, [x], shape, layout=FIRST, blocksize=block, mode=mode)
 
-def space_to_depth(layer: Layer) -> None:
-    """SPACE_TO_DEPTH."""
-    batch, height, width, depth = layer.input(0).shape
-    block = layer.int_option("block_size")
-    if block < 1 or height % block or width % block:
-        raise ValueError(f"blocks of {block} out of {height}x{width}")
-    shape = [batch, height // block, width // block, depth * block * block]
-    layer.result("SpaceToDepth", [layer.real(0, FIRST)], shape, layout=FIRST, blocksize=block)
+    return handler
 
 
 def _blocks(layer: Layer) -> tuple[list[int], list[tuple[int, int]]]:
@@ -429,13 +428,13 @@ HANDLERS: dict[str, Handler] = {
     "CONV_3D": conv_3d,
     "Convolution2DTransposeBias": transpose_conv_bias,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
-    "DEPTH_TO_SPACE": depth_to_space,
+    "DEPTH_TO_SPACE": _depth_and_space("DepthToSpace"),
     "EMBEDDING_LOOKUP": embedding_lookup,
     "FULLY_CONNECTED": fully_connected,
     "L2_POOL_2D": _pool("Sqrt"),
     "LOCAL_RESPONSE_NORMALIZATION": local_response_normalization,
     "MAX_POOL_2D": _pool("MaxPool"),
     "SPACE_TO_BATCH_ND": space_to_batch_nd,
-    "SPACE_TO_DEPTH": space_to_depth,
+    "SPACE_TO_DEPTH": _depth_and_space("SpaceToDepth"),
     "TRANSPOSE_CONV": transpose_conv,
 }

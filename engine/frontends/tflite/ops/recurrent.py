@@ -7,6 +7,7 @@ projection, coupled gates, layer normalization) is unrolled over time, step by s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,11 @@ class _Cell:
     def gates(self) -> tuple[int, ...]:
         """The gates that have weights."""
         return tuple(i for i in range(4) if self.kernel[i] is not None)
+
+    def joined(self, parts: Sequence[np.ndarray | None], which: Sequence[int]) -> np.ndarray:
+        """What some gates have, one behind the other; zeros for what one has not."""
+        blank = np.zeros(self.units, np.float32)
+        return np.concatenate([blank if parts[i] is None else parts[i] for i in which])
 
     def plain(self, steps: int) -> bool:
         """Whether ONNX's LSTM computes the same.
@@ -192,12 +198,7 @@ def _onnx(
 
 def _onnx_lstm(layer: Layer, cell: _Cell, x: str, backward: bool) -> str:
     """ONNX orders the gates input, output, forget, cell."""
-    order = (0, 3, 1, 2)
-
-    def joined(parts: tuple[np.ndarray | None, ...], which: tuple[int, ...]) -> np.ndarray:
-        blank = np.zeros(cell.units, np.float32)
-        return np.concatenate([blank if parts[i] is None else parts[i] for i in which])
-
+    order, joined = (0, 3, 1, 2), cell.joined
     bias = np.concatenate([joined(cell.bias, order), np.zeros(4 * cell.units, np.float32)])
     weights = (joined(cell.kernel, order), joined(cell.recurrent, order), bias)
     more: list[Input] = [_initial(layer, cell.hidden), _initial(layer, cell.state)]
@@ -211,14 +212,10 @@ def _onnx_lstm(layer: Layer, cell: _Cell, x: str, backward: bool) -> str:
 def _unrolled(layer: Layer, cell: _Cell, x: str, steps: int, backward: bool) -> str:
     gates = cell.gates
     normed = any(norm is not None for norm in cell.norm)
-    kernel = np.concatenate([cell.kernel[i] for i in gates])
-    recurrent = np.concatenate([cell.recurrent[i] for i in gates])
-    projected = layer.node("MatMul", [x, kernel.T])
+    projected = layer.node("MatMul", [x, cell.joined(cell.kernel, gates).T])
     if not normed:
-        blank = np.zeros(cell.units, np.float32)
-        bias = np.concatenate([blank if cell.bias[i] is None else cell.bias[i] for i in gates])
-        projected = layer.node("Add", [projected, bias])
-    weights = layer.emit.constant(recurrent.T, "recurrent")
+        projected = layer.node("Add", [projected, cell.joined(cell.bias, gates)])
+    weights = layer.emit.constant(cell.joined(cell.recurrent, gates).T, "recurrent")
     # everything keeps the axis of time, of length 1, so that the steps join without reshaping
     hidden, state = (
         layer.node("Unsqueeze", [layer.tensors.real(value), [0]])
