@@ -180,16 +180,19 @@ def _declare_inputs(
             f"{sanitize(tensors.file)} has no inputs.",
             remedy="Give a model that computes something from an input.",
         )
-    infos = onnx.GraphProto()
-    for number in numbers:
-        infos.input.append(_info(tensors, frame.graph, number, options.input_is_nchw))
+    infos, names = onnx.GraphProto(), UniqueNames(set())
+    # the file's names, or one by its number where that is empty
+    labels = [names.claim(frame.graph.tensors[n].name or f"input_{n}") for n in numbers]
+    for number, label in zip(numbers, labels, strict=True):
+        tensor = frame.graph.tensors[number]
+        infos.input.append(_info(tensors.file, tensor, label, options.input_is_nchw))
     findings = fix_inputs(infos, options.input_size_list, options.input_initial_val)
     constants = {tensor.name: tensor for tensor in infos.initializer}
     sizes = {
         info.name: [dim.dim_value for dim in info.type.tensor_type.shape.dim]
         for info in infos.input
     }
-    for number, name in zip(numbers, _labels(frame.graph, numbers), strict=True):
+    for number, name in zip(numbers, labels, strict=True):
         tensor = frame.graph.tensors[number]
         nchw = options.input_is_nchw and len(tensor.shape) == 4
         constant = None
@@ -207,20 +210,10 @@ def _declare_inputs(
     return findings
 
 
-def _labels(graph: Subgraph, numbers: Sequence[int]) -> list[str]:
-    """A name for every input: the file's, or one by its number where that is empty or used."""
-    labels: list[str] = []
-    for number in numbers:
-        name = graph.tensors[number].name or f"input_{number}"
-        labels.append(name if name not in labels else f"{name}_{number}")
-    return labels
-
-
-def _info(tensors: Tensors, graph: Subgraph, number: int, nchw: bool) -> onnx.ValueInfoProto:
-    tensor = graph.tensors[number]
+def _info(file: str, tensor: Tensor, label: str, nchw: bool) -> onnx.ValueInfoProto:
     if tensor.dtype not in NUMBERS:
         raise UnsupportedOperatorError(
-            f"{sanitize(tensors.file)}: input {sanitize(tensor.name, 120)!r} holds "
+            f"{sanitize(file)}: input {sanitize(tensor.name, 120)!r} holds "
             f"{tensor.dtype}, no numbers that a graph can take.",
             remedy="Begin behind it: name inner tensors in 'inputs'.",
         )
@@ -228,8 +221,7 @@ def _info(tensors: Tensors, graph: Subgraph, number: int, nchw: bool) -> onnx.Va
     if nchw and len(signature) == 4:
         signature = [signature[axis] for axis in to_first(4)]
     dims = [size if size >= 0 else None for size in signature]
-    position = _labels(graph, [number])[0]
-    return onnx.helper.make_tensor_value_info(position, element_type(tensor.dtype), dims)
+    return onnx.helper.make_tensor_value_info(label, element_type(tensor.dtype), dims)
 
 
 def _declare_outputs(tensors: Tensors, frame: Frame, numbers: tuple[int, ...]) -> None:

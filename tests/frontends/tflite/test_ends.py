@@ -164,6 +164,16 @@ def test_odd_ends(tmp_path: Path) -> None:
         assert np.allclose(ours, theirs, atol=1e-5)
 
 
+def test_inputs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    writer = Writer()
+    inputs = [writer.tensor(In((2, 3), name="x")) for _ in range(2)]
+    writer.ends(inputs, [writer.op("SUB", inputs, [In((2, 3), name="y")])])
+    loaded = load_bytes(writer.data(), tmp_path)
+    assert [spec.name for spec in loaded.graph.inputs] == ["x", "x_1"]
+    (got,) = run(loaded, {"x": np.full((2, 3), 5, np.float32), "x_1": np.ones((2, 3), np.float32)})
+    assert np.array_equal(got, np.full((2, 3), 4))
+
+
 def test_inputs_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     writer = Writer()
     x = writer.tensor(In((1,), "string", name="words"))
