@@ -93,11 +93,16 @@ def run(loaded: Loaded, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 def operate(
     folder: Path,
     op: str,
-    attributes: Mapping[str, object],
+    attributes: Mapping[str, object] | str,
     feeds: Sequence[np.ndarray],
     params: Sequence[np.ndarray] = (),
 ) -> list[np.ndarray]:
-    """The outputs of one operator on ``feeds``, with ``params`` as its inputs behind them."""
+    """The outputs of one operator on ``feeds``, with ``params`` as its inputs behind them.
+
+    Its attributes are texts in the file: ``axis=1 keepdims=True``.
+    """
+    if isinstance(attributes, str):
+        attributes = dict(attribute.split("=") for attribute in attributes.split())
     net = Network()
     inputs = [net.variable(f"x{i}") for i in range(len(feeds))]
     inputs += [net.variable(f"p{i}") for i in range(len(params))]
