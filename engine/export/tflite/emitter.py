@@ -24,17 +24,6 @@ PLAIN: Form = False
 LAST: Form = True
 """Channels last."""
 
-_VERSIONS = {
-    "ADD": 2, "ARG_MAX": 2, "AVERAGE_POOL_2D": 2, "BATCH_MATMUL": 2, "CONCATENATION": 2,
-    "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "DEPTH_TO_SPACE": 2, "DEQUANTIZE": 2,
-    "FULLY_CONNECTED": 5, "GATHER": 2, "LEAKY_RELU": 2, "LOGISTIC": 2, "MAXIMUM": 2,
-    "MAX_POOL_2D": 2, "MEAN": 2, "MINIMUM": 2, "MUL": 2, "PAD": 2, "PADV2": 2, "QUANTIZE": 2,
-    "REDUCE_MAX": 2, "REDUCE_MIN": 2, "RELU": 2, "RELU6": 2, "RESIZE_BILINEAR": 3,
-    "RESIZE_NEAREST_NEIGHBOR": 3, "SOFTMAX": 2, "SPACE_TO_DEPTH": 2, "SPLIT": 2, "SPLIT_V": 2,
-    "STRIDED_SLICE": 2, "SUB": 2, "SUM": 2, "TANH": 2, "TRANSPOSE": 2, "TRANSPOSE_CONV": 3,
-}  # fmt: skip
-"""Versions that take int8 (TensorFlow's ``op_version.cc``); those not named have one version."""
-
 
 def kind_of(value: ir.Value) -> str:
     """The type of a tensor in the file where it is not quantized; all floats are float32.
@@ -231,12 +220,6 @@ class Emitter(TfliteWriter):
         return self.constant(name, np.asarray(values, np.int32))
 
     # -- writing -------------------------------------------------------------------------------
-
-    def emit(
-        self, name: str, inputs: Sequence[int], outputs: Sequence[int], **options: Option
-    ) -> None:
-        """Add an operator; its options have the names of ``options.toml``."""
-        self.operator(name, inputs, outputs, options, _VERSIONS.get(name, 1))
 
     def compute(
         self,

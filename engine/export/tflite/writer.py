@@ -34,6 +34,17 @@ _TYPES = {
 KINDS = frozenset(_TYPES)
 """Types of tensors that are written, by numpy's names."""
 
+_VERSIONS = {
+    "ADD": 2, "ARG_MAX": 2, "AVERAGE_POOL_2D": 2, "BATCH_MATMUL": 2, "CONCATENATION": 2,
+    "CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "DEPTH_TO_SPACE": 2, "DEQUANTIZE": 2,
+    "FULLY_CONNECTED": 5, "GATHER": 2, "LEAKY_RELU": 2, "LOGISTIC": 2, "MAXIMUM": 2,
+    "MAX_POOL_2D": 2, "MEAN": 2, "MINIMUM": 2, "MUL": 2, "PAD": 2, "PADV2": 2, "QUANTIZE": 2,
+    "REDUCE_MAX": 2, "REDUCE_MIN": 2, "RELU": 2, "RELU6": 2, "RESIZE_BILINEAR": 3,
+    "RESIZE_NEAREST_NEIGHBOR": 3, "SOFTMAX": 2, "SPACE_TO_DEPTH": 2, "SPLIT": 2, "SPLIT_V": 2,
+    "STRIDED_SLICE": 2, "SUB": 2, "SUM": 2, "TANH": 2, "TRANSPOSE": 2, "TRANSPOSE_CONV": 3,
+}  # fmt: skip
+"""Versions that take int8 (TensorFlow's ``op_version.cc``); those not named have one version."""
+
 Option = int | float | bool
 """A value of an operator's options."""
 
@@ -122,13 +133,8 @@ class TfliteWriter:
         """Add a float32 state, which an operator reads and writes; it starts at zero."""
         return self._add(name, tuple(shape), "float32", None, 0, variable=True)
 
-    def operator(
-        self,
-        name: str,
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-        values: Mapping[str, Option],
-        version: int = 1,
+    def emit(
+        self, name: str, inputs: Sequence[int], outputs: Sequence[int], **values: Option
     ) -> None:
         """Add an operator.
 
@@ -136,10 +142,9 @@ class TfliteWriter:
             name: of the schema: ``CONV_2D``.
             inputs, outputs: numbers of tensors; -1 for an input that is left out.
             values: its options by the names of ``options.toml``; others have their default.
-            version: of the operator.
         """
         builtin: int = getattr(BuiltinOperator, name)
-        code = self._codes.setdefault((builtin, version), len(self._codes))
+        code = self._codes.setdefault((builtin, _VERSIONS.get(name, 1)), len(self._codes))
         options = OPTIONS.get(name, NO_OPTIONS)
         self._operators.append(_Operator(code, tuple(inputs), tuple(outputs), options, values))
 

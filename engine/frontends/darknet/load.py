@@ -8,7 +8,7 @@ from engine.base.errors import SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.frontends.darknet.files import MAX_CFG, MAX_WEIGHTS, WeightsFile, read_cfg
+from engine.frontends.darknet.files import MAX_CFG, MAX_WEIGHTS, Config, WeightsFile, read_cfg
 from engine.frontends.darknet.layer import INPUT
 from engine.frontends.darknet.network import INPUT_NAME, Network, read_network
 from engine.frontends.emit import TypedEmitter
@@ -34,9 +34,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         SourceModelError: damaged, incomplete, or weights that do not fit; says where.
         UnsupportedOperatorError: names the layer, its line and the reason.
     """
-    name = sanitize(source.model.name, 100)
-    data, digest = read_file(source.model, MAX_CFG, "a Darknet configuration")
-    config = read_cfg(data, name)
+    name, config, digest = _config(source)
     asked = source.options.outputs
     weights: WeightsFile | SourceModelError
     try:
@@ -64,6 +62,13 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     _check_cut_sizes(source, [spec.shape for spec in graph.inputs])
     info = SourceInfo("darknet", f"Darknet, weights {weights.said}", (digest, weights_digest))
     return Loaded(graph, (*network.findings, *findings), info)
+
+
+def _config(source: SourceModel) -> tuple[str, Config, tuple[str, str]]:
+    """The name of the configuration for errors, what it says, and its file's name with SHA-256."""
+    name = sanitize(source.model.name, 100)
+    data, digest = read_file(source.model, MAX_CFG, "a Darknet configuration")
+    return name, read_cfg(data, name), digest
 
 
 def _weights(source: SourceModel) -> tuple[WeightsFile, tuple[str, str]]:
@@ -122,9 +127,7 @@ def inspect(source: SourceModel) -> SourceSummary:
     Raises:
         SourceModelError: it cannot be read, or its text is faulty.
     """
-    name = sanitize(source.model.name, 100)
-    data, digest = read_file(source.model, MAX_CFG, "a Darknet configuration")
-    config = read_cfg(data, name)
+    name, config, digest = _config(source)
     weights, files = None, [digest]
     version: tuple[tuple[str, str, str], ...] = ()
     if source.weights is not None:

@@ -25,21 +25,31 @@ def _stem(net: Net, *shape: int) -> str:
     return str(net.op("Add", x, net.constant(np.array([0.3]))))
 
 
-def _conv(out: int, kernel: int, **attributes: Any) -> Made:
+def _conv(out: int, kernel: int = 3, **attributes: Any) -> Made:
     return lambda net, x: net.conv(x, 6, out, kernel, **attributes)
 
 
-def _convt(shape: tuple[int, int, int, int], **attributes: Any) -> Made:
+def transposed(shape: tuple[int, ...], **attributes: Any) -> Made:
+    """A transposed convolution with weights of a shape; of three dimensions it is over a row."""
+
     def make(net: Net, x: str) -> Any:
-        weight = net.constant(net.normal(*shape, scale=0.3))
-        bias = net.constant(net.normal(shape[1], scale=0.1))
-        return net.op("ConvTranspose", x, weight, bias, **attributes)
+        outputs = shape[1] * attributes.get("group", 1)
+        given = [net.constant(net.normal(*shape, scale=0.3)), net.constant(net.normal(outputs))]
+        if len(shape) == 3:
+            x = net.op("Reshape", x, net.constant(ints(1, 6, -1)))
+        return net.op("ConvTranspose", x, *given, **attributes)
 
     return make
 
 
-def op(kind: str, *constants: Any, **attributes: Any) -> Made:
-    return lambda net, x: net.op(kind, x, *(net.constant(c) for c in constants), **attributes)
+def op(kind: str, *constants: Any, behind: Made | None = None, **attributes: Any) -> Made:
+    """An operator of ``x``, or of what ``behind`` makes of it."""
+
+    def make(net: Net, x: str) -> Any:
+        source = x if behind is None else behind(net, x)
+        return net.op(kind, source, *(net.constant(c) for c in constants), **attributes)
+
+    return make
 
 
 def _const(kind: str, *shape: int) -> Made:
@@ -69,8 +79,11 @@ def _resize(mode: str, scales: list[float], **attributes: Any) -> Made:
     return make
 
 
-def _flat(net: Net, x: str) -> str:
-    return str(net.op("Flatten", net.op("GlobalAveragePool", x)))
+def _numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(3).normal(size=shape)
+
+
+_FLAT = op("Flatten", behind=op("GlobalAveragePool"))
 
 
 _EXACT: Mapping[str, Made] = {
@@ -83,20 +96,16 @@ _EXACT: Mapping[str, Made] = {
     "conv-groups": _conv(8, 3, group=2),
     "depthwise": _conv(6, 3, group=6),
     "depthwise-multiplier": _conv(12, 3, group=6, strides=[2, 1]),
-    "conv-relu": lambda net, x: net.op("Relu", net.conv(x, 6, 8)),
-    "conv-relu6": lambda net, x: net.op(
-        "Clip", net.conv(x, 6, 8), net.constant(0.0), net.constant(6.0)
-    ),
-    "conv-clip": lambda net, x: net.op(
-        "Clip", net.conv(x, 6, 8), net.constant(-0.5), net.constant(0.7)
-    ),
+    "conv-relu": op("Relu", behind=_conv(8)),
+    "conv-relu6": op("Clip", 0.0, 6.0, behind=_conv(8)),
+    "conv-clip": op("Clip", -0.5, 0.7, behind=_conv(8)),
     "max-pool": op("MaxPool", kernel_shape=[2, 2], strides=[2, 2]),
     "max-pool-pads": op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
     "max-pool-ceil": op("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
     "global-maximum": op("GlobalMaxPool"),
     "maximum-row": op("ReduceMax", ints(2), keepdims=0),
     "leaky": op("LeakyRelu", alpha=0.1),
-    "relu-alone": lambda net, x: net.op("Relu", net.op("Transpose", x, perm=[0, 1, 3, 2])),
+    "relu-alone": op("Relu", behind=op("Transpose", perm=[0, 1, 3, 2])),
     "prelu": lambda net, x: net.op("PRelu", x, net.constant(abs(net.normal(6, 1, 1)))),
     "slice": op("Slice", ints(1, 2), ints(5, 8), ints(1, 3), ints(2, 3)),
     "slice-back": op("Slice", ints(-1), ints(-99), ints(3), ints(-2)),
@@ -104,40 +113,30 @@ _EXACT: Mapping[str, Made] = {
     "pad-channels": op("Pad", ints(0, 1, 0, 0, 0, 2, 0, 0)),
     "pad-reflect": op("Pad", ints(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect"),
     "transpose": op("Transpose", perm=[0, 3, 1, 2]),
-    "transpose-last": lambda net, x: net.op("Transpose", net.conv(x, 6, 4), perm=[0, 2, 3, 1]),
-    "reshape": lambda net, x: net.op("Reshape", net.conv(x, 6, 4), net.constant(ints(1, -1, 8))),
-    "squeeze": lambda net, x: net.op("Squeeze", net.op("GlobalMaxPool", x), net.constant(ints(2))),
+    "transpose-last": op("Transpose", behind=_conv(4), perm=[0, 2, 3, 1]),
+    "reshape": op("Reshape", ints(1, -1, 8), behind=_conv(4)),
+    "squeeze": op("Squeeze", ints(2), behind=op("GlobalMaxPool")),
     "nearest-twice": _resize(
         "nearest", [2, 2], coordinate_transformation_mode="asymmetric", nearest_mode="floor"
     ),
     "nearest-odd": _resize("nearest", [1.5, 0.5]),
     "linear-corners": _resize("linear", [2, 3], coordinate_transformation_mode="align_corners"),
-    "depth-to-space": lambda net, x: net.op("DepthToSpace", net.conv(x, 6, 12), blocksize=2),
-    "depth-to-space-crd": lambda net, x: net.op(
-        "DepthToSpace", net.conv(x, 6, 12), blocksize=2, mode="CRD"
-    ),
+    "depth-to-space": op("DepthToSpace", behind=_conv(12), blocksize=2),
+    "depth-to-space-crd": op("DepthToSpace", behind=_conv(12), blocksize=2, mode="CRD"),
     "gather": op("Gather", ints(3, 0, -1), axis=1),
     "tile": op("Tile", ints(1, 2, 1, 3)),
 }
+_AROUND: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1] * 4, "count_include_pad": 1}
 _WITHIN_ONE: Mapping[str, Made] = {
-    "transposed": _convt((6, 4, 3, 3), strides=[2, 2]),
-    "transposed-pads": _convt((6, 4, 4, 4), strides=[2, 2], pads=[1] * 4),
-    "transposed-cut": _convt((6, 4, 4, 3), strides=[2, 2], pads=[1, 1, 0, 0]),
+    "transposed": transposed((6, 4, 3, 3), strides=[2, 2]),
+    "transposed-pads": transposed((6, 4, 4, 4), strides=[2, 2], pads=[1] * 4),
+    "transposed-cut": transposed((6, 4, 4, 3), strides=[2, 2], pads=[1, 1, 0, 0]),
     "average-pool": op("AveragePool", kernel_shape=[3, 3], strides=[3, 3]),
     "average-pool-pads": op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4),
-    "average-pool-counted": op(
-        "AveragePool", kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1
-    ),
+    "average-pool-counted": op("AveragePool", **_AROUND),
     "average-pool-uneven": op("AveragePool", kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2]),
     "average-pool-beyond": op("AveragePool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
-    "average-pool-counted-beyond": op(
-        "AveragePool",
-        kernel_shape=[3, 3],
-        pads=[1] * 4,
-        strides=[3, 2],
-        ceil_mode=1,
-        count_include_pad=1,
-    ),
+    "average-pool-counted-beyond": op("AveragePool", **_AROUND, strides=[3, 2], ceil_mode=1),
     "global-average": op("GlobalAveragePool"),
     "mean-kept": op("ReduceMean", ints(2, 3), keepdims=1),
     "mean-gone": op("ReduceMean", ints(2, 3), keepdims=0),
@@ -151,35 +150,25 @@ _WITHIN_ONE: Mapping[str, Made] = {
     "div-channels": _const("Div", 1, 6, 1, 1),
     "maximum": _self("Max", _conv(6, 1, pads=[0] * 4)),
     "gate": _self("Mul", op("Sigmoid")),
-    "squeeze-excite": lambda net, x: net.op(
-        "Mul", x, net.op("HardSigmoid", net.op("GlobalAveragePool", x), alpha=0.2)
-    ),
+    "squeeze-excite": _self("Mul", op("HardSigmoid", behind=op("GlobalAveragePool"), alpha=0.2)),
     "sigmoid": op("Sigmoid"),
     "tanh": op("Tanh"),
     "hard-swish": op("HardSwish"),
     "hard-sigmoid": op("HardSigmoid", alpha=1 / 6),
     "elu": op("Elu", alpha=0.7),
     "gelu": op("Gelu"),
-    "exp": lambda net, x: net.op("Exp", net.conv(x, 6, 4)),
-    "softmax-channels": lambda net, x: net.op("Softmax", net.conv(x, 6, 4), axis=1),
-    "softmax-last": lambda net, x: net.op("Softmax", net.conv(x, 6, 4), axis=-1),
+    "exp": op("Exp", behind=_conv(4)),
+    "softmax-channels": op("Softmax", behind=_conv(4), axis=1),
+    "softmax-last": op("Softmax", behind=_conv(4), axis=-1),
     "concat": lambda net, x: net.op("Concat", x, net.conv(x, 6, 3), net.op("Sigmoid", x), axis=1),
     "concat-rows": lambda net, x: net.op("Concat", x, net.conv(x, 6, 6), axis=2),
     "split": _split,
     # quarters of sums of integers lie on edges, which TFLite rounds away from zero
     "linear": _resize("linear", [2, 2]),
-    "gemm": lambda net, x: net.op(
-        "Gemm",
-        _flat(net, x),
-        net.constant(net.normal(10, 6)),
-        net.constant(net.normal(10)),
-        transB=1,
-    ),
-    "gemm-plain": lambda net, x: net.op("Gemm", _flat(net, x), net.constant(net.normal(6, 10))),
+    "gemm": op("Gemm", _numbers(10, 6), _numbers(10), behind=_FLAT, transB=1),
+    "gemm-plain": op("Gemm", _numbers(6, 10), behind=_FLAT),
     "matmul": lambda net, x: net.op("MatMul", x, net.constant(net.normal(8, 5))),
-    "matmul-both": lambda net, x: net.op(
-        "MatMul", x, net.op("Transpose", net.conv(x, 6, 6), perm=[0, 1, 3, 2])
-    ),
+    "matmul-both": _self("MatMul", op("Transpose", behind=_conv(6), perm=[0, 1, 3, 2])),
 }
 CASES: Mapping[str, tuple[Made, int]] = {
     # name -> how it is made, steps that the interpreter may be off

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.export.tflite.cases import Made, ints, op
+from tests.export.tflite.cases import Made, ints, op, transposed
 from tests.quantize.models import Net
 
 
@@ -77,17 +77,6 @@ def _gemm(net: Net, x: str) -> Any:
     return net.op("Gemm", flat, other, net.constant(net.normal(2)), transB=1, alpha=0.5, beta=2.0)
 
 
-def _transposed(shape: tuple[int, ...], **attributes: Any) -> Made:
-    def make(net: Net, x: str) -> Any:
-        outputs = shape[1] * attributes.get("group", 1)
-        given = [net.constant(net.normal(*shape, scale=0.3)), net.constant(net.normal(outputs))]
-        if len(shape) == 3:
-            x = net.op("Reshape", x, net.constant(ints(1, 6, -1)))
-        return net.op("ConvTranspose", x, *given, **attributes)
-
-    return make
-
-
 def _recurrent(kind: str, gates: int, **more: Any) -> Made:
     """A layer over 9 steps of 6 features; with ``states`` it starts from some and gives its last.
 
@@ -135,13 +124,13 @@ _WITHIN_ONE: Mapping[str, Made] = {
     "logarithm-of-a-sum": op("ReduceLogSumExp", ints(1, 3), keepdims=0),
     "product": op("ReduceProd", ints(2), keepdims=1),
     "average-pool-same": op("AveragePool", kernel_shape=[3, 3], auto_pad="SAME_UPPER"),
-    "transposed-same": _transposed((6, 4, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"),
-    "transposed-groups": _transposed((6, 2, 3, 3), strides=[2, 2], group=3),
-    "transposed-dilated": _transposed((6, 4, 3, 2), dilations=[2, 1], pads=[1, 0, 1, 0]),
-    "transposed-beyond": _transposed(
+    "transposed-same": transposed((6, 4, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"),
+    "transposed-groups": transposed((6, 2, 3, 3), strides=[2, 2], group=3),
+    "transposed-dilated": transposed((6, 4, 3, 2), dilations=[2, 1], pads=[1, 0, 1, 0]),
+    "transposed-beyond": transposed(
         (6, 4, 3, 3), strides=[2, 2], pads=[1] * 4, output_padding=[1, 1]
     ),
-    "transposed-row": _transposed((6, 4, 3), strides=[2]),
+    "transposed-row": transposed((6, 4, 3), strides=[2]),
     "softmax-rows": op("Softmax", axis=2),
     "logarithm-of-softmax": op("LogSoftmax", axis=1),
     "softplus": op("Softplus"),
