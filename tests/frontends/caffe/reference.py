@@ -38,17 +38,12 @@ def deconvolution(x, w, b, stride, pad, dilation, group):
     oh = stride[0] * (height - 1) + dilation[0] * (kh - 1) + 1
     ow = stride[1] * (width - 1) + dilation[1] * (kw - 1) + 1
     y = np.zeros((n, per_group * group, oh, ow))
-    for c in range(channels):
-        g = c // (channels // group)
-        for h in range(height):
-            for v in range(width):
-                for i in range(kh):
-                    for j in range(kw):
-                        place = (h * stride[0] + i * dilation[0], v * stride[1] + j * dilation[1])
-                        for o in range(per_group):
-                            y[:, g * per_group + o, place[0], place[1]] += (
-                                x[:, c, h, v].astype(float) * w[c, o, i, j]
-                            )
+    for c, i, j in np.ndindex(channels, kh, kw):
+        outputs = slice(c // (channels // group) * per_group, None)
+        rows = slice(i * dilation[0], i * dilation[0] + stride[0] * height, stride[0])
+        cols = slice(j * dilation[1], j * dilation[1] + stride[1] * width, stride[1])
+        part = x[:, c, None].astype(float) * w[c, :, i, j].reshape(1, -1, 1, 1)
+        y[:, outputs][:, :per_group, rows, cols] += part
     y = y[:, :, pad[0] : oh - pad[0] or None, pad[1] : ow - pad[1] or None]
     return y + np.asarray(b).reshape(1, -1, 1, 1)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.base.errors import SourceModelError
 from engine.frontends.caffe import weights as caffemodel_module
 from engine.frontends.caffe.weights import read_caffemodel
-from tests.frontends.caffe.nets import blob, caffemodel, chunk, floats, varint
+from tests.frontends.caffe.nets import caffemodel, chunk, floats, varint
 
 shapes = st.lists(st.integers(1, 4), max_size=5).map(tuple)
 
@@ -102,7 +102,3 @@ def test_a_cut_file_never_gives_other_numbers(length: int) -> None:
     whole = _read(WHOLE)
     for layer, wanted in zip(stored, whole, strict=False):
         assert [b.tolist() for b in layer.blobs] == [b.tolist() for b in wanted.blobs]
-
-
-def test_blob_writer_of_these_tests() -> None:
-    assert blob(np.zeros(1)).endswith(bytes(4))

@@ -30,6 +30,7 @@ from tests.frontends.tflite.tflite_models import (
     single,
     write_case,
 )
+from tests.fuzz.mutate import mutant
 from tests.safety import ends
 
 _CASES = (*op_cases.CASES, *quant_cases.CASES, *recurrent_cases.CASES)
@@ -66,42 +67,20 @@ def test_no_word_of_a_file_can_break_the_reader(evil: bytes, tmp_path: Path) -> 
         _try(_SMALL[:place] + evil + _SMALL[place + 4 :], tmp_path / "m.tflite")
 
 
-def _mutant(data: bytes, rng: random.Random) -> bytes:
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 4, 8))):
-        place = rng.randrange(len(changed))
-        kind = rng.random()
-        if kind < 0.4:
-            changed[place] = rng.randrange(256)
-        elif kind < 0.7:
-            place &= ~3
-            changed[place : place + 4] = rng.choice(
-                (*_EVIL, struct.pack("<I", rng.randrange(len(changed))))
-            )
-        elif kind < 0.9:
-            changed[place] ^= 1 << rng.randrange(8)
-        else:
-            del changed[max(8, place) :]
-    return bytes(changed)
-
-
 def _mutate(count: int, seed: int, path: Path) -> None:
     rng = random.Random(seed)
     files = [write_case(case) for case in rng.sample(_CASES, 40)]
     for _ in range(count):
-        data = _mutant(rng.choice(files), rng)
+        data = mutant(rng.choice(files), rng.getrandbits(32))
         with ends():
             _try(data, path)
 
 
-def test_mutants_are_refused_or_load(tmp_path: Path) -> None:
-    _mutate(60, 1, tmp_path / "m.tflite")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(4))
-def test_two_thousand_mutants_are_refused_or_load(seed: int, tmp_path: Path) -> None:
-    _mutate(500, 100 + seed, tmp_path / "m.tflite")
+@pytest.mark.parametrize(
+    ("count", "seed"), [(60, 1), *(pytest.param(500, n, marks=pytest.mark.long) for n in range(4))]
+)
+def test_mutants_are_refused_or_load(count: int, seed: int, tmp_path: Path) -> None:
+    _mutate(count, seed, tmp_path / "m.tflite")
 
 
 @given(st.binary(min_size=4, max_size=120))
