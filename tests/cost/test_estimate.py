@@ -107,8 +107,6 @@ def test_a_lifted_layer_costs_more_on_both_generations() -> None:
     for name in ("rk3588", "rk1808"):
         plain = estimate_chip(graph_of(), name, CostSettings())
         lifted = estimate_chip(graph_of(), name, CostSettings(layer_dtypes={"conv1": "float16"}))
-        assert plain.time_ms is not None
-        assert lifted.time_ms is not None
         assert lifted.time_ms.value > plain.time_ms.value, name
         assert {row.dtype for row in lifted.layers if row.macs} == {"int8", "float16"}, name
 
@@ -139,10 +137,6 @@ def test_an_operator_that_nobody_knows_is_refused_and_the_others_are_counted() -
 
 def test_batches_are_so_many_inferences() -> None:
     one, four = (estimate_chip(graph_of(), "rk3588", CostSettings(batch=batch)) for batch in (1, 4))
-    assert one.time_ms is not None
-    assert four.time_ms is not None
-    assert one.memory is not None
-    assert four.memory is not None
     assert four.time_ms.value == pytest.approx(4 * one.time_ms.value)
     assert four.memory.internal == 4 * one.memory.internal
     assert four.memory.weight == one.memory.weight
@@ -215,8 +209,6 @@ def test_weights_of_4_bits_are_counted_where_a_chip_has_them() -> None:
 def test_a_network_of_views_alone_takes_some_time_on_every_chip() -> None:
     views = model("y = Flatten (x)", {"x": (1, 2, 4, 4)}, ["y"])
     for each in estimate(views, CostSettings()):
-        assert each.time_ms is not None
-        assert each.fps is not None
         assert 0 < each.time_ms.low < each.time_ms.value < each.time_ms.high
         assert each.fps.value < 1e6
 

@@ -77,8 +77,6 @@ def model(tmp_path: Path) -> Path:
 
 def test_chips_that_may_miss_a_rate_have_what_brings_them_there(model: Path) -> None:
     chip = engine.estimate(model, ["rk3566"], use_cache=False).chips[0]
-    assert chip.fps is not None
-    assert chip.time_ms is not None
     goal = chip.fps.value * 1.1
     answer = engine.ways_to_rate(model, goal, ["rk3566"], use_cache=False)
     (found,) = answer.chips

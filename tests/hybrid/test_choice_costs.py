@@ -59,12 +59,9 @@ def test_a_proposal_keeps_to_the_time(built: tuple[Quantized, Evaluator]) -> Non
     assert usual.time_before_ms == 10.0
     assert usual.time_after_ms == 10.0 + len(usual.layers)
     for row in usual.ranking:
-        assert row.promote_ms is not None
-        assert row.gain_db is not None
         assert row.gain_per_ms == pytest.approx(row.gain_db / row.promote_ms)
     cheap = propose(quantized, feeds, budget=2, costs=Prices(best), budget_ms=20.0)
     assert best not in cheap.layers
-    assert cheap.time_after_ms is not None
     assert cheap.time_after_ms <= 20.0
     none = propose(quantized, feeds, budget=2, costs=Prices(best), budget_ms=10.5)
     assert none.layers == {}
@@ -83,7 +80,6 @@ def test_a_search_keeps_to_the_time(built: tuple[Quantized, Evaluator]) -> None:
     dear = usual.curve[1].layer
     found = search(trials, SearchParams(budget_ms=12.5), Prices(dear))
     assert dear not in found.best.promoted
-    assert found.best.time_ms is not None
     assert found.best.time_ms <= 12.5
     assert found.ended in ("budget", "nothing more")
     nothing = search(trials, SearchParams(budget_ms=10.5), Prices(dear))
@@ -92,7 +88,6 @@ def test_a_search_keeps_to_the_time(built: tuple[Quantized, Evaluator]) -> None:
     lowered = search(
         trials, SearchParams(floor_db=20.0, demote=True, budget_ms=10.0 + len(names)), Prices("")
     )
-    assert lowered.best.time_ms is not None
     assert lowered.best.time_ms <= 10.0 + len(names)
 
 

@@ -14,7 +14,7 @@ from engine.base.errors import QuantizationError, RecipeError, UsageError
 from engine.base.events import NullReporter
 from engine.build import BuildSummary
 from engine.container import read_container
-from engine.graph.layers import LayerMap
+from engine.graph.layers import Layer, LayerMap
 from engine.hybrid import Layers
 from engine.pipeline.results import QuantizedGraph
 from engine.quantize import plan
@@ -36,9 +36,28 @@ __all__ = ["commands_share_a_worker", "kept_worker"]
 QUIET = NullReporter()
 
 
+def ran(*words: str) -> str:
+    """What a command that ends well prints."""
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
 @pytest.fixture
 def recipe() -> dict[str, Any]:
     return {**demo_recipe(), "dataset_count": 8}
+
+
+@pytest.fixture
+def names(recipe: dict[str, Any]) -> tuple[Layer, ...]:
+    """The layers of the recipe's model."""
+    return plan(get_pipeline(recipe_of(recipe)).optimised.graph.graph).layers.layers
+
+
+@pytest.fixture
+def fused(names: tuple[Layer, ...]) -> Layer:
+    """The first of several nodes."""
+    return next(layer for layer in names if len(layer.nodes) > 1)
 
 
 def test_the_tables_of_all_verbs_name_the_same_layers(recipe: dict[str, Any]) -> None:
@@ -62,11 +81,10 @@ def test_the_tables_of_all_verbs_name_the_same_layers(recipe: dict[str, Any]) ->
         assert row["layer"] == names[row["tensor"]][0]
 
 
-def test_every_alias_finds_its_layer(recipe: dict[str, Any]) -> None:
-    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
-    layers = Layers(graph)
-    names = plan(graph).layers.layers
-    fused = next(layer for layer in names if len(layer.nodes) > 1)
+def test_every_alias_finds_its_layer(
+    recipe: dict[str, Any], names: tuple[Layer, ...], fused: Layer
+) -> None:
+    layers = Layers(get_pipeline(recipe_of(recipe)).optimised.graph.graph)
     assert fused.op == "Conv"
     assert len(fused.tensors) == 2
     assert len(fused.sources) == 3  # Conv, BatchNormalization, Relu
@@ -81,9 +99,7 @@ def test_every_alias_finds_its_layer(recipe: dict[str, Any]) -> None:
     assert fused.nodes[1] in caught.value.remedy
 
 
-def test_the_values_of_a_layer_are_found_by_any_name(recipe: dict[str, Any]) -> None:
-    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
-    fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
+def test_the_values_of_a_layer_are_found_by_any_name(recipe: dict[str, Any], fused: Layer) -> None:
     for alias in (fused.id, *fused.nodes, *fused.tensors, fused.sources[0]):
         found = layer_values({"recipe": recipe, "tensor": alias, "bins": 4})
         assert (found["layer"], found["tensor"]) == (fused.id, fused.tensor), alias
@@ -104,10 +120,11 @@ def test_the_map_of_a_build_comes_back_from_cache_and_container(
     assert read_container(path).layers == kept.layers
 
 
-def test_the_listing_of_a_container_has_a_layers_own_dtype(recipe: dict[str, Any]) -> None:
+def test_the_listing_of_a_container_has_a_layers_own_dtype(
+    recipe: dict[str, Any], names: tuple[Layer, ...]
+) -> None:
     """Beside a lifted layer its tensor is converted for its readers, which is not its dtype."""
-    layers = plan(get_pipeline(recipe_of(recipe)).optimised.graph.graph).layers.layers
-    lifted = next(layer for layer in layers[1:] if layer.op == "Conv")
+    lifted = next(layer for layer in names[1:] if layer.op == "Conv")
     data = get_pipeline(recipe_of({**recipe, "quantized_layers": {lifted.id: "int16"}})).packed.data
     (size,) = struct.unpack_from("<Q", data, 16)
     nodes = json.loads(data[64 + size + 8 :])["nodes"]
@@ -115,9 +132,7 @@ def test_the_listing_of_a_container_has_a_layers_own_dtype(recipe: dict[str, Any
     assert own[-1]["nn"]["attributes"]["output_dtype"] == "int16"
 
 
-def test_a_recipe_takes_any_name(recipe: dict[str, Any]) -> None:
-    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
-    fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
+def test_a_recipe_takes_any_name(recipe: dict[str, Any], fused: Layer) -> None:
     for alias in (fused.id, fused.nodes[1], fused.sources[-1], fused.tensors[0]):
         asked = {**recipe, "quantized_layers": {alias: "float16"}}
         rows = {row["tensor"]: row["dtype"] for row in table({"recipe": asked})["rows"]}
@@ -138,22 +153,17 @@ def test_a_recipe_takes_any_name(recipe: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("commands_share_a_worker")
 def test_what_is_written_has_ids_and_what_was_written_is_read(
-    recipe: dict[str, Any], tmp_path: Path
+    recipe: dict[str, Any], names: tuple[Layer, ...], fused: Layer, tmp_path: Path
 ) -> None:
-    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
-    fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
     old = {**recipe, "quantized_layers": {fused.tensor: "int16"}}  # as recipes had it
     found = propose({"recipe": old, "budget": 14, "samples": 1}, QUIET)
-    ids = {layer.id for layer in plan(graph).layers.layers}
+    ids = {layer.id for layer in names}
     assert found["layers"].keys() <= found["asked"].keys() <= ids
     assert fused.id in found["asked"]
     file = tmp_path / "old.yaml"
     write_recipe({"recipe": old, "path": str(file), "force": False})
     saved = tmp_path / "new.yaml"
-    ran = CliRunner().invoke(
-        cli, ["hybrid", "search", str(file), "--budget", "1", "-q", "--save", str(saved)]
-    )
-    assert ran.exit_code == 0, ran.output
+    ran("hybrid", "search", str(file), "--budget", "1", "-q", "--save", str(saved))
     written = load_recipe(saved).quantization.quantized_layers or {}
     assert written[fused.id] == "int16"
     assert len(written) >= 2
@@ -194,45 +204,34 @@ def test_the_worst_layer_has_one_name_everywhere(
     path = tmp_path / "net.rknn"
     pipeline = get_pipeline(recipe_of(recipe))
     path.write_bytes(pipeline.packed.data)
-    inspected = CliRunner().invoke(cli, ["inspect", str(path)])
-    assert worst["layer"] in inspected.output
+    assert worst["layer"] in ran("inspect", str(path))
     ranked = propose({"recipe": recipe, "samples": 1, "budget": 3}, QUIET)["ranking"]
     assert ranked
     for one in ranked:
         assert {r["name"] for r in analysed if r["tensor"] == one["tensor"]} == {one["layer"]}
     file = tmp_path / "net.yaml"
     write_recipe({"recipe": recipe, "path": str(file), "force": False})
-    for verb in (["accuracy"], ["hybrid", "table"]):
-        told = CliRunner().invoke(
-            cli, [*verb, str(file), *(["-q"] if verb == ["accuracy"] else [])]
-        )
-        assert told.exit_code == 0, told.output
-        assert any(worst["layer"] in line.split() for line in told.stdout.splitlines()), verb
+    for verb in (["accuracy", "-q"], ["hybrid", "table"]):
+        told = ran(*verb, str(file))
+        assert any(worst["layer"] in line.split() for line in told.splitlines()), verb
 
 
 @pytest.mark.usefixtures("commands_share_a_worker")
 def test_the_command_line_shows_and_takes_these_names(
-    recipe: dict[str, Any], tmp_path: Path
+    recipe: dict[str, Any], names: tuple[Layer, ...], fused: Layer
 ) -> None:
-    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
-    fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
     words = [recipe["model"], "--dataset", recipe["dataset"], "--dataset-count", "8"]
     words += ["--mean-values", "127.5", "--std-values", "127.5", "-q"]
-    ranked = CliRunner().invoke(cli, ["accuracy", *words, "--no-rounding"])
-    assert ranked.exit_code == 0, ranked.output
-    lines = ranked.output.splitlines()
+    lines = ran("accuracy", *words, "--no-rounding").splitlines()
     assert lines[0].startswith("14 layers, 2 rows of inputs")
     shown = {word for line in lines[2:] for word in line.split()}
-    assert shown >= {layer.id for layer in plan(graph).layers.layers}
+    assert shown >= {layer.id for layer in names}
     asked = ["--quantized-layers", f"{fused.nodes[1]}=float16", "--json"]
-    ran = CliRunner().invoke(cli, ["hybrid", "table", *words[:-1], *asked])
-    assert ran.exit_code == 0, ran.output
-    (row,) = [r for r in json.loads(ran.stdout)["rows"] if r["tensor"] == fused.tensor]
+    rows = json.loads(ran("hybrid", "table", *words[:-1], *asked))["rows"]
+    (row,) = [r for r in rows if r["tensor"] == fused.tensor]
     assert (row["layer"], row["dtype"]) == (fused.id, "float16")
-    priced = CliRunner().invoke(
-        cli, ["hybrid", "table", *words[:-1], "--target-platform", "rk3588"]
-    )
-    about, heads = priced.stdout.splitlines()[:2]
+    priced = ran("hybrid", "table", *words[:-1], "--target-platform", "rk3588")
+    about, heads = priced.splitlines()[:2]
     assert "costs estimated" in about
     assert "+ms" in heads
-    assert "time on rk3588: " in priced.stdout
+    assert "time on rk3588: " in priced

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,6 +18,7 @@ from engine.container import read_container
 from engine.hybrid import read_data, write_data
 from engine.pipeline.hybrid_steps import build_step2
 from engine.services import hybrid
+from engine.services.build import build
 from tests.pipeline.nets import picture, small_net
 
 
@@ -29,6 +31,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "dataset.txt").write_text("".join(f"{seed}.png\n" for seed in range(4)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def recipe(place: Path) -> dict[str, Any]:
+    return {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
 
 
 def loaded(generation: int) -> RKNN:
@@ -62,12 +69,10 @@ def test_both_steps_of_the_class(place: Path, generation: int) -> None:
     assert rknn.hybrid_quantization_step2(**given) == 0
     assert rknn.export_rknn("small.rknn") == 0
     table = read_container(place / "small.rknn").table
-    assert table is not None
     assert table["r1"].dtype == "float16"
     assert table["r2"].dtype in ("int8", "uint8")
     assert rknn.init_runtime() == 0
     outputs = rknn.inference(inputs=[np.zeros((1, 16, 16, 3), np.uint8)])
-    assert outputs is not None
     assert outputs[0].shape == (1, 10)
 
 
@@ -80,14 +85,11 @@ def test_the_files_say_what_they_are(place: Path) -> None:
     assert [layer["output"] for layer in structure["layers"]][:2] == ["r1", "r2"]
 
 
-def test_step2_is_the_build_with_the_same_layers(place: Path) -> None:
-    recipe = {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
+def test_step2_is_the_build_with_the_same_layers(place: Path, recipe: dict[str, Any]) -> None:
     lifted = {"r1": "float16"}
     job = {"recipe": {**recipe, "quantized_layers": lifted}, "folder": str(place / "out")}
     files = hybrid.step1(job, NullReporter())["files"]
     done = hybrid.step2(files, NullReporter())
-    from engine.services.build import build
-
     whole = build({"recipe": job["recipe"]}, NullReporter())
     assert done["summary"]["outputs"] == whole["outputs"]
     assert [(row["asked"], row["got"], row["ok"]) for row in done["honoured"]] == [
@@ -96,8 +98,7 @@ def test_step2_is_the_build_with_the_same_layers(place: Path) -> None:
     assert done["honoured"][0]["line"] == 2
 
 
-def test_step2_needs_neither_model_nor_dataset(place: Path) -> None:
-    recipe = {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
+def test_step2_needs_neither_model_nor_dataset(place: Path, recipe: dict[str, Any]) -> None:
     job = {"recipe": recipe, "folder": str(place / "out"), "custom_hybrid": [["r1", "r2"]]}
     files = hybrid.step1(job, NullReporter())["files"]
     for path in [*place.glob("*.png"), place / "dataset.txt", place / "small.onnx"]:
@@ -115,8 +116,7 @@ def test_a_proposal_stands_in_the_file(place: Path) -> None:
     assert "simulated" in head
 
 
-def test_files_are_not_overwritten_and_not_mixed(place: Path) -> None:
-    recipe = {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
+def test_files_are_not_overwritten_and_not_mixed(place: Path, recipe: dict[str, Any]) -> None:
     job = {"recipe": recipe, "folder": str(place / "out")}
     files = hybrid.step1(job, NullReporter())["files"]
     before = Path(files["config"]).read_bytes()
@@ -163,8 +163,7 @@ def test_arguments_that_cannot_be(place: Path) -> None:
     assert rknn.hybrid_quantization_step2("a.model", "b.data") == -1
 
 
-def test_the_table_and_the_effect(place: Path) -> None:
-    recipe = {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
+def test_the_table_and_the_effect(recipe: dict[str, Any]) -> None:
     table = hybrid.table({"recipe": recipe})
     rows = {row["tensor"]: row for row in table["rows"]}
     assert rows["r1"]["choices"][0] == rows["r1"]["dtype"] == "int8"
@@ -189,18 +188,12 @@ def test_the_table_and_the_effect(place: Path) -> None:
     assert 0 <= after <= before, "a model in half precision has no edges of integers"
 
 
-def test_a_chip_without_float16_is_not_offered_it(place: Path) -> None:
-    recipe = {
-        "model": str(place / "small.onnx"),
-        "dataset": str(place / "dataset.txt"),
-        "target_platform": "rv1106",
-    }
-    rows = hybrid.table({"recipe": recipe})["rows"]
+def test_a_chip_without_float16_is_not_offered_it(recipe: dict[str, Any]) -> None:
+    rows = hybrid.table({"recipe": {**recipe, "target_platform": "rv1106"}})["rows"]
     assert all("float16" not in row["choices"] for row in rows if row["kind"] != "float")
 
 
-def test_auto_hybrid_lifts_what_passes_its_threshold(place: Path) -> None:
-    recipe = {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
+def test_auto_hybrid_lifts_what_passes_its_threshold(recipe: dict[str, Any]) -> None:
     got = {}
     for threshold in (-1.0, 1.0):
         options = {"auto_hybrid": True, "auto_hybrid_cos_thresh": threshold}
@@ -214,13 +207,7 @@ def test_auto_hybrid_lifts_what_passes_its_threshold(place: Path) -> None:
     "options", [{"auto_hybrid": True}, {"quantized_layers": {"r1": "float16"}}]
 )
 def test_a_chip_of_integers_alone_refuses_lifted_layers(
-    place: Path, options: dict[str, object]
+    recipe: dict[str, Any], options: dict[str, object]
 ) -> None:
-    recipe = {
-        "model": str(place / "small.onnx"),
-        "dataset": str(place / "dataset.txt"),
-        "target_platform": "rv1106",
-        **options,
-    }
     with pytest.raises(QuantizationError, match="rv1106"):
-        hybrid.table({"recipe": recipe})
+        hybrid.table({"recipe": {**recipe, "target_platform": "rv1106", **options}})

@@ -18,7 +18,7 @@ from engine.quantize.dtypes.formats import SCHEMES
 from engine.simulate import Simulator, integer_coverage, quantized_layers
 from tests.quantize.models import Net, small_cnn
 from tests.simulate.forms import FORMS
-from tests.simulate.test_reference import worst_layer
+from tests.simulate.test_reference import worst_layer, worst_of_network
 
 OTHERS = sorted(set(SCHEMES) - {"w8a8", "asymmetric_quantized-16", "w16a16i_dfp"})
 """The dtypes that compute anew; the other two are a second name of one of these."""
@@ -63,15 +63,8 @@ def test_single_operators(dtype: str, form: str, data: Any, seed: int, scale: fl
 @pytest.mark.parametrize("dtype", OTHERS)
 @pytest.mark.parametrize("model", ["resnet8", "vww96"])
 def test_networks_layer_by_layer(shared: Path, model: str, dtype: str) -> None:
-    from engine.frontends.onnx import load_onnx
-    from engine.graph.passes import optimise
-
-    graph = optimise(load_onnx(shared / "bench" / "models" / f"{model}.onnx").graph).graph
-    (spec,) = graph.inputs
-    rng = np.random.default_rng(0)
-    feeds = [{spec.name: rng.uniform(0, 1, spec.shape).astype(np.float32)} for _ in range(3)]
-    chosen = QuantizeSettings(dtype=dtype)
-    worst, layers = worst_layer(graph, feeds[:2], feeds[2:], chosen)
+    path = shared / "bench" / "models" / f"{model}.onnx"
+    worst, layers = worst_of_network(path, 2, 1, 0.0, dtype)
     assert layers > 10
     assert worst <= SCHEMES[dtype].difference
 

@@ -38,7 +38,6 @@ def test_every_chip_has_advice(chip: str) -> None:
     settings = CostSettings(dtype="float16" if chip == "rk2118" else "int8")
     whole, told = advice(silu_net(), chip, settings)
     assert told
-    assert whole.time_ms is not None
     for each in told:
         assert each.layers
         if each.gain_ms is not None:
@@ -77,13 +76,11 @@ def joined_rows(*, convolved: bool) -> Graph:
 
 def test_a_join_of_many_rows_is_told_to_be_left_to_the_program() -> None:
     whole, told = advice(joined_rows(convolved=False), "rk3588", CostSettings())
-    assert whole.time_ms is not None
     (join,) = [each for each in told if "Concat" in each.title]
     assert join.title.startswith("End the model before")
     assert "4,100 x 4,100" in join.why
     assert join.layers[0] == "join"
     # tried: the model that ends there, with the rest on the CPU, is so much faster
-    assert join.gain_ms is not None
     assert 0.5 * whole.time_ms.value < join.gain_ms < whole.time_ms.value
     _, others = advice(joined_rows(convolved=False), "rk3576", CostSettings())
     assert not [each for each in others if "Concat" in each.title]  # joined without a matrix
@@ -110,7 +107,6 @@ def test_average_pools_of_rk3566_are_told_to_be_convolutions() -> None:
     }
     (one,) = told["rk3566"]
     assert one.layers == ("pool",)
-    assert one.gain_ms is not None
     assert one.gain_ms > 0.8 * 64 * 80 * 80 * 9 * 5 / 0.9e6  # 5 cycles an element at 0.9 GHz
     assert not told["rk3588"]
 

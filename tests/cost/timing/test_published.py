@@ -56,8 +56,6 @@ def fitted(zoo: Path) -> Iterator[Fitted]:
 def _script() -> ModuleType:
     path = REPOSITORY / "scripts" / "fit_time_model.py"
     spec = importlib.util.spec_from_file_location("fit_time_model", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["fit_time_model"] = module
     spec.loader.exec_module(module)
