@@ -17,7 +17,7 @@ from engine.base.plain import Values
 from engine.base.text import sanitize
 from engine.graph.ir import Graph
 from engine.graph.ir.spec import name_of
-from engine.hybrid.layers import Layers
+from engine.hybrid.layers import Layers, reached
 from engine.quantize.calibration.observations import Observations
 from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float
 from engine.quantize.planning.plan import is_quantized_source
@@ -167,17 +167,14 @@ def _steps(sides: Iterable[MismatchInput]) -> tuple[float | None, float | None]:
 
 def _tail(layers: Layers, tensor: str) -> list[str]:
     """A tensor, and what moves alone make of it."""
-    names, waiting = [tensor], [tensor]
-    while waiting:
-        for reader in layers.readers(waiting.pop()):
+
+    def moved(name: str) -> Iterable[str]:
+        for reader in layers.readers(name):
             layer = layers.of_node(reader)
-            if layer is None or layer.kind != "move" or layer.op == "Concat":
-                continue
-            for value in reader.outputs:
-                if value.name and value.name not in names:
-                    names.append(value.name)
-                    waiting.append(value.name)
-    return names
+            if layer is not None and layer.kind == "move" and layer.op != "Concat":
+                yield from (value.name for value in reader.outputs if value.name)
+
+    return list(reached(tensor, moved))
 
 
 def _finding(
@@ -285,11 +282,5 @@ def _read_twice(
 
 def _leads(layers: Layers, node: ir.Node) -> set[str]:
     """Outputs of the graph that follow from a node alone."""
-    reached: set[str] = set()
-    waiting = [node]
-    while waiting:
-        for value in waiting.pop().outputs:
-            if value.is_graph_output():
-                reached.add(value.name or "")
-            waiting += [use.node for use in value.uses()]
-    return reached
+    nodes = reached(node, lambda one: [u.node for out in one.outputs for u in out.uses()])
+    return {out.name or "" for one in nodes for out in one.outputs if out.is_graph_output()}

@@ -6,7 +6,8 @@ their own, and follow the layers around them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import onnx_ir as ir
 
@@ -21,6 +22,19 @@ from engine.quantize.dtypes.formats import LAYER_DTYPES, check_layer_dtype, sche
 from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float
 from engine.quantize.planning.plan import Plan, plan
 from engine.wire.hybrid import LayerRow
+
+Place = TypeVar("Place", bound=Hashable)
+
+
+def reached(start: Place, following: Callable[[Place], Iterable[Place]]) -> Iterator[Place]:
+    """Every place that is reached from one, each once, the start first."""
+    waiting, seen = [start], {start}
+    while waiting:
+        place = waiting.pop()
+        yield place
+        new = [one for one in dict.fromkeys(following(place)) if one not in seen]
+        seen.update(new)
+        waiting += new
 
 
 class Layers:
@@ -65,38 +79,37 @@ class Layers:
 
     def final_readers(self, node: ir.Node) -> frozenset[str]:
         """The quantized layers that take what a reader hands on: itself, or those behind a move."""
-        names: set[str] = set()
-        waiting, seen = [node], {node}
-        while waiting:
-            layer = self.of_node(waiting.pop())
-            if layer is None or layer.kind == "float":
-                continue
-            if layer.kind != "move":
-                names.add(layer.id)
-                continue
-            for value in self.graph.node(layer.node).outputs:
-                for reader in self.readers(value.name or ""):
-                    if reader not in seen:
-                        seen.add(reader)
-                        waiting.append(reader)
-        return frozenset(names)
+
+        def handed_on(reader: ir.Node) -> Iterable[ir.Node]:
+            move = self._moved(reader)
+            values = move.outputs if move is not None else ()
+            return (other for value in values for other in self.readers(value.name or ""))
+
+        return self._quantized(map(self.of_node, reached(node, handed_on)))
 
     def writers(self, tensor: str) -> frozenset[str]:
         """The quantized layers whose values a tensor holds, looked up through moves."""
-        names: set[str] = set()
-        waiting, seen = [tensor], {tensor}
-        while waiting:
-            layer = self.of_node(self.graph.producer(waiting.pop()))
-            if layer is None or layer.kind == "float":
-                continue
-            if layer.kind != "move":
-                names.add(layer.id)
-                continue
-            for value in data_inputs(self.graph.node(layer.node)):
-                if not is_constant(value) and is_float(value) and name_of(value) not in seen:
-                    seen.add(name_of(value))
-                    waiting.append(name_of(value))
-        return frozenset(names)
+
+        def before(name: str) -> Iterable[str]:
+            move = self._moved(self.graph.producer(name))
+            values = data_inputs(move) if move is not None else ()
+            return (name_of(one) for one in values if not is_constant(one) and is_float(one))
+
+        makers = map(self.graph.producer, reached(tensor, before))
+        return self._quantized(map(self.of_node, makers))
+
+    def _moved(self, node: ir.Node | None) -> ir.Node | None:
+        """The node of the layer that a node belongs to, where that is a move."""
+        layer = self.of_node(node)
+        return self.nodes[layer.node] if layer is not None and layer.kind == "move" else None
+
+    @staticmethod
+    def _quantized(layers: Iterable[Layer | None]) -> frozenset[str]:
+        return frozenset(
+            layer.id
+            for layer in layers
+            if layer is not None and layer.kind not in ("move", "float")
+        )
 
     def with_data_movement(self, lifted: Mapping[str, str]) -> dict[str, str]:
         """The lifted layers, and the moves between them.

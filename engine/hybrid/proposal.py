@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
+import onnx_ir as ir
 
 from engine.accuracy import analyse
 from engine.base.errors import RecipeError, UsageError
@@ -15,7 +16,7 @@ from engine.base.text import sanitize
 from engine.graph.layers import Layer
 from engine.graph.metrics import decibel
 from engine.hybrid.evaluator import sqnr_of
-from engine.hybrid.layers import Layers
+from engine.hybrid.layers import Layers, reached
 from engine.hybrid.noise_model import (
     LEAST_MS,
     Candidate,
@@ -233,36 +234,21 @@ def _between(layers: Layers, start: str, end: str) -> set[str]:
 
 def _reach(layers: Layers, tensor: str) -> set[str]:
     """Layers that depend on a tensor."""
-    reached: set[str] = set()
     value = layers.graph.values.get(tensor) or layers.graph.value(layers.named(tensor).tensor)
-    waiting, seen = [value], {value}
-    while waiting:
-        for use in waiting.pop().uses():
-            layer = layers.of_node(use.node)
-            if layer is not None:
-                reached.add(layer.id)
-            for out in use.node.outputs:
-                if out not in seen:
-                    seen.add(out)
-                    waiting.append(out)
-    return reached
+    values = reached(value, lambda one: [out for use in one.uses() for out in use.node.outputs])
+    users = (layers.of_node(use.node) for one in values for use in one.uses())
+    return {layer.id for layer in users if layer is not None}
 
 
 def _reach_back(layers: Layers, node: str) -> set[str]:
     """Layers that a node depends on, its own too."""
-    reached: set[str] = set()
-    waiting, seen = [layers.nodes[node]], {layers.nodes[node]}
-    while waiting:
-        now = waiting.pop()
-        layer = layers.of_node(now)
-        if layer is not None:
-            reached.add(layer.id)
-        for value in now.inputs:
-            maker = None if value is None else value.producer()
-            if maker is not None and maker not in seen:
-                seen.add(maker)
-                waiting.append(maker)
-    return reached
+
+    def makers(one: ir.Node) -> Iterable[ir.Node]:
+        before = (value.producer() for value in one.inputs if value is not None)
+        return (maker for maker in before if maker is not None)
+
+    own = map(layers.of_node, reached(layers.nodes[node], makers))
+    return {layer.id for layer in own if layer is not None}
 
 
 # ``auto_hybrid``: layers whose own error passes a threshold become float16, without a search.
