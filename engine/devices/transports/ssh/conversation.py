@@ -99,9 +99,10 @@ class SshConversation:
             self._words = self.peer.last_words  # its stream is closed below
         self._over = True
         self.peer.hang_up()
-        # what it still writes is dropped, so that it cannot wait for a reader
-        drop = self._program.process.redirect(stdout=asyncssh.DEVNULL, stderr=asyncssh.DEVNULL)
-        self._try(drop, _SIGNAL_SECONDS)
+        if not self._ended.done():
+            # what it still writes is dropped, so that it cannot wait for a reader
+            drop = self._program.process.redirect(stdout=asyncssh.DEVNULL, stderr=asyncssh.DEVNULL)
+            self._try(drop, _SIGNAL_SECONDS)
         self.peer.close()
         self._try(self._wait_ended(), _GOODBYE_SECONDS)
         self._try(self._program.kill(), _SIGNAL_SECONDS)
