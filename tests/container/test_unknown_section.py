@@ -10,7 +10,7 @@ from engine.container.blob import pack, unpack
 from engine.container.write import SECTIONS
 from engine.pipeline.build import build
 from engine.services.build import simulate
-from engine.services.model import open_model
+from engine.services.model import open as open_model
 from engine.services.state import get_pipeline, recipe_of
 from rknntui.demo import demo_folder, demo_recipe
 from tests.container.build import content

@@ -173,7 +173,7 @@ def remade(_zoo: Path) -> Attack:
     from engine.container.blob import pack, unpack
     from engine.pipeline.build import build
     from engine.services.build import simulate
-    from engine.services.model import open_model
+    from engine.services.model import open as open_model
     from engine.services.state import get_pipeline, recipe_of
     from rknntui.demo import demo_recipe
 
