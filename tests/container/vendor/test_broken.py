@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,8 @@ from engine.container.vendor import inspect_op_package, inspect_vendor
 from engine.container.vendor.values import BoundedReader, flat_root, read_bson, read_literal
 from tests.container.vendor import build
 from tests.container.vendor.flat import Vec, flat, i32, ints
-from tests.safety import ends
 
 BYTES = 1 << 30
-
-
-@pytest.fixture
-def refused(tmp_path: Path) -> Callable[..., ContainerError]:
-    def refuse(data: bytes, says: str) -> ContainerError:
-        __tracebackhide__ = True
-        path = tmp_path / "a.rknn"
-        path.write_bytes(data)
-        with ends(), pytest.raises(ContainerError, match=says) as caught:
-            inspect_vendor(path)
-        return caught.value
-
-    return refuse
 
 
 # of these kinds every proper part is damaged; of the others what comes last is not needed

@@ -14,7 +14,6 @@ from engine.container.vendor import (
     VendorLayer,
     VendorModel,
     inspect_op_package,
-    inspect_vendor,
     vendor_graph_view,
     vendor_node_detail,
 )
@@ -22,16 +21,6 @@ from engine.frontends.sniff import sniff
 from tests.container.build import content
 from tests.container.vendor import build
 from tests.container.vendor.flat import f32, flat, i8, i32, ints
-
-
-@pytest.fixture
-def inspected(tmp_path: Path) -> Any:
-    def inspect(data: bytes) -> VendorModel:
-        path = tmp_path / "a.rknn"
-        path.write_bytes(data)
-        return inspect_vendor(path)
-
-    return inspect
 
 
 def layer_of(model: VendorModel, name: str) -> VendorLayer:
