@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,17 @@ from engine.graph.layers import Layer, LayerMap, StoredTensor
 
 FLOAT = onnx.TensorProto.FLOAT
 INT8 = onnx.TensorProto.INT8
+
+
+@contextmanager
+def within(most: int) -> Iterator[None]:
+    """The block takes at most so many bytes of memory at one time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
 
 
 def model(graph: onnx.GraphProto) -> onnx.ModelProto:

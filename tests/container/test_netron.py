@@ -17,7 +17,7 @@ from engine.container import write_container
 from engine.container.encryption import encrypt
 from engine.container.keys import key_of_text
 from engine.graph.ir import Graph
-from tests.container.build import FLOAT, content, model, qdq_graph
+from tests.container.build import FLOAT, content, model
 
 pytestmark = pytest.mark.netron
 
@@ -36,13 +36,19 @@ def tools() -> tuple[str, str]:
     return str(folders[0] / "bin" / "node"), str(folders[1])
 
 
-def shown(tools: tuple[str, str], data: bytes, tmp_path: Path, name: str = "a.rknn") -> Any:
+def read(
+    tools: tuple[str, str], data: bytes, tmp_path: Path, name: str = "a.rknn"
+) -> subprocess.CompletedProcess[str]:
+    """Netron's reader, when it has read a file."""
     path = tmp_path / name
     path.write_bytes(data)
     node, netron = tools
-    done = subprocess.run(
-        [node, str(READER), netron, str(path)], capture_output=True, text=True, check=False
-    )
+    command = [node, str(READER), netron, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def shown(tools: tuple[str, str], data: bytes, tmp_path: Path, name: str = "a.rknn") -> Any:
+    done = read(tools, data, tmp_path, name)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -80,18 +86,13 @@ def test_every_layer_with_attributes_tensors_and_connections(
 def test_odd_names_types_and_shapes(tools: tuple[str, str], tmp_path: Path) -> None:
     value = helper.make_tensor_value_info
     types = onnx.TensorProto
+    infinite = helper.make_tensor("v", types.FLOAT, [], [float("inf")])
     nodes = [
         helper.make_node("Cast", ["ein gäng"], ["b"], "node \u202e one", to=types.BOOL),
         helper.make_node("Cast", ["b"], ["h"], "2", to=types.BFLOAT16),
         helper.make_node("Split", ["ein gäng"], ["s1", "s2"], "split", axis=1, num_outputs=2),
         helper.make_node("Concat", ["s2", "s1"], ["cat"], "concat", axis=1),
-        helper.make_node(
-            "Constant",
-            [],
-            ["k"],
-            "const",
-            value=helper.make_tensor("v", types.FLOAT, [], [float("inf")]),
-        ),
+        helper.make_node("Constant", [], ["k"], "const", value=infinite),
         helper.make_node("Add", ["cat", "k"], ["out"], "add"),
     ]
     graph = helper.make_graph(
@@ -129,12 +130,7 @@ def test_a_real_network_layer_by_layer(tools: tuple[str, str], tmp_path: Path, z
 
 def test_netron_names_what_is_wrong_with_a_file(tools: tuple[str, str], tmp_path: Path) -> None:
     """The stand-in for Netron's window hides no error: a broken file is one there too."""
-    path = tmp_path / "a.rknn"
-    path.write_bytes(write_container(content(graph=qdq_graph()))[:-5])
-    node, netron = tools
-    done = subprocess.run(
-        [node, str(READER), netron, str(path)], capture_output=True, text=True, check=False
-    )
+    done = read(tools, write_container(content())[:-5], tmp_path)
     assert done.returncode == 1
     assert "Error" in done.stderr
 
@@ -144,12 +140,7 @@ def test_netron_says_that_it_does_not_know_an_encrypted_container(
 ) -> None:
     data, sealed = write_container(content()), io.BytesIO()
     encrypt(io.BytesIO(data), len(data), sealed, key_of_text("secret"))
-    path = tmp_path / "a.rknn"
-    path.write_bytes(sealed.getvalue())
-    node, netron = tools
-    done = subprocess.run(
-        [node, str(READER), netron, str(path)], capture_output=True, text=True, check=False
-    )
+    done = read(tools, sealed.getvalue(), tmp_path)
     assert done.returncode == 1
     assert "Unsupported file content" in done.stderr
     assert not done.stdout  # and shows nothing of it

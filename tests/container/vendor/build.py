@@ -141,6 +141,20 @@ def npu_model(**changes: Any) -> dict[int, Any]:
     return root | {int(slot[1:]): value for slot, value in changes.items()}
 
 
+def _link(node_id: int, left: str, port: int, kind: str, number: int) -> dict[str, Any]:
+    far = {"type": kind, "tensor_id": number}
+    return {"node_id": node_id, "left": left, "left_tensor_id": port, "right_tensor": far}
+
+
+_SIDES = ("input", "output")
+_LINKS = [_link(0, side, 0, "norm_tensor", i) for i, side in enumerate(_SIDES)]
+_ENDS = [
+    {"left": side, "left_tensor_id": 0, "right": "norm_tensor", "right_tensor_id": i}
+    for i, side in enumerate(_SIDES)
+]
+"""One node between one input and one output."""
+
+
 def wrapper(platform: str = "rk3588", version: str = "2.3.2") -> dict[str, Any]:
     """Generation 2's layer list: one node that stands for the compiled graph."""
     dtype = {"vx_type": "int8", "qnt_type": "int8", "qnt_method": "layer"}
@@ -160,19 +174,8 @@ def wrapper(platform: str = "rk3588", version: str = "2.3.2") -> dict[str, Any]:
             {"tensor_id": i, "url": name, "size": size, "dim_num": 4, "dtype": dtype}
             for i, (name, size) in enumerate(tensors)
         ],
-        "graph": [
-            {"left": side, "left_tensor_id": 0, "right": "norm_tensor", "right_tensor_id": i}
-            for i, side in enumerate(("input", "output"))
-        ],
-        "connection": [
-            {
-                "node_id": 0,
-                "left": side,
-                "left_tensor_id": 0,
-                "right_tensor": {"type": "norm_tensor", "tensor_id": i},
-            }
-            for i, side in enumerate(("input", "output"))
-        ],
+        "graph": _ENDS,
+        "connection": _LINKS,
     }
 
 
@@ -234,10 +237,9 @@ def mini() -> bytes:
 def nbg(major: int = 4, layers: Sequence[str] = ("CONV", "POOL", "FC"), name: str = "net") -> bytes:
     skipped = 32 if major <= 1 else 288 if major <= 3 else 296
     head = b"VPMN" + struct.pack("<HH4s64sI", major, 7, b"", name.encode(), len(layers))
+    more = (1, 2) if major > 3 else (1,)
     entries = b"".join(
-        layer.encode().ljust(64, b"\0") + struct.pack(f"<{3 if major > 3 else 2}I", i + 5, 1, 2)
-        if major > 3
-        else layer.encode().ljust(64, b"\0") + struct.pack("<2I", i + 5, 1)
+        struct.pack(f"<64sI{len(more)}I", layer.encode(), i + 5, *more)
         for i, layer in enumerate(layers)
     )
     start = len(head) + skipped + 24
@@ -296,27 +298,21 @@ def first_generation() -> dict[str, Any]:
             },
             _link(1, "output", 0, "norm_tensor", 1),
         ],
-        "graph": [
-            {"left": "output", "left_tensor_id": 0, "right": "norm_tensor", "right_tensor_id": 1},
-            {"left": "input", "left_tensor_id": 0, "right": "norm_tensor", "right_tensor_id": 0},
-        ],
+        "graph": [dict(end) for end in reversed(_ENDS)],
     }
-
-
-def _link(node_id: int, left: str, port: int, kind: str, number: int) -> dict[str, Any]:
-    far = {"type": kind, "tensor_id": number}
-    return {"node_id": node_id, "left": left, "left_tensor_id": port, "right_tensor": far}
 
 
 def precompiled(major: int = 4, version: int = 2) -> bytes:
     """Generation 1 with a precompiled graph inside."""
     listed = first_generation()
     listed["nodes"] = [{"name": "nbg", "op": "VSI_NN_OP_NBG", "nn": {"nbg": {"type": "x"}}}]
-    listed["connection"] = [
-        _link(0, "input", 0, "norm_tensor", 0),
-        _link(0, "output", 0, "norm_tensor", 1),
-    ]
+    listed["connection"] = _LINKS
     return container(version, nbg(major), listed)
+
+
+def layers(listed: Mapping[str, Any] | bytes | None = None, tail: bytes = b"") -> bytes:
+    """A model of generation 1 without a compiled graph."""
+    return container(2, b"", first_generation() if listed is None else listed, tail)
 
 
 def custom_tail(**changes: Any) -> bytes:
@@ -385,7 +381,7 @@ KINDS = {
     "npu-dynamic": dynamic,
     "npu-mini": mini,
     "npu-bare": lambda: flat(npu_model(s7="1.4.0")),
-    "layers": lambda: container(2, b"", first_generation(), custom_tail()),
+    "layers": lambda: layers(tail=custom_tail()),
     "layers-nbg": precompiled,
     "layers-bare": lambda: json.dumps(first_generation()).encode(),
     "nbg": nbg,

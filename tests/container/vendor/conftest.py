@@ -28,7 +28,7 @@ def inspected(tmp_path: Path) -> Callable[[bytes], VendorModel]:
 def refused(inspected: Callable[[bytes], VendorModel]) -> Callable[..., ContainerError]:
     """The error of a file of these bytes, which says something."""
 
-    def refuse(data: bytes, says: str = "") -> ContainerError:
+    def refuse(data: bytes, says: str | None = None) -> ContainerError:
         __tracebackhide__ = True
         with ends(), pytest.raises(ContainerError, match=says) as caught:
             inspected(data)
