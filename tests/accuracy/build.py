@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
 from engine.graph.ir import Graph, infer_shapes
 from engine.quantize import Quantized, calibrate, quantize
+from tests.graph.models import finish, nodes_of, tensor
 
 FLOAT = onnx.TensorProto.FLOAT
 INT64 = onnx.TensorProto.INT64
@@ -31,28 +31,16 @@ def float_graph() -> Graph:
         "six": np.float32(6),
         "low": np.float32(0),
     }
-    node = helper.make_node
-    nodes = [
-        node("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1, 1, 1, 1]),
-        node("Relu", ["c1"], ["r1"], "relu1"),
-        node("Conv", ["r1", "w2"], ["c2"], "conv2"),
-        node("Clip", ["c2", "low", "six"], ["k2"], "clip2"),
-        node("Add", ["r1", "k2"], ["a/sum"], "add"),
-        node("MaxPool", ["a/sum"], ["m"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
-        node("Reshape", ["m", "flat"], ["f"], "reshape"),
-        node("Gemm", ["f", "w3", "b3"], ["g"], "gemm", transB=1),
-        node("Softmax", ["g"], ["prob"], "softmax", axis=1),
-        node("ArgMax", ["g"], ["best"], "argmax", axis=1),
-    ]
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [value("x", FLOAT, [1, 3, 8, 8])],
-        [value("prob", FLOAT, [1, 10]), value("best", INT64, [1, 1])],
-        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    nodes = nodes_of(
+        "[conv1] c1 = Conv <pads=[1, 1, 1, 1]> (x, w1, b1); [relu1] r1 = Relu (c1); "
+        "[conv2] c2 = Conv (r1, w2); [clip2] k2 = Clip (c2, low, six); "
+        '[add] "a/sum" = Add (r1, k2); '
+        '[pool] m = MaxPool <kernel_shape=[2, 2], strides=[2, 2]> ("a/sum"); '
+        "[reshape] f = Reshape (m, flat); [gemm] g = Gemm <transB=1> (f, w3, b3); "
+        "[softmax] prob = Softmax <axis=1> (g); [argmax] best = ArgMax <axis=1> (g)"
     )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    outputs = [tensor("prob", 1, 10), tensor("best", 1, 1, dtype=onnx.TensorProto.INT64)]
+    proto = finish(nodes, [tensor("x", 1, 3, 8, 8)], outputs, constants, name="small")
     return infer_shapes(Graph.from_proto(proto))
 
 

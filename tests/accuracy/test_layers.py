@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 from onnx.utils import Extractor
 
 from engine.accuracy import SnapshotWriter, analyse, layer_rows, with_output_impact
@@ -17,11 +17,12 @@ from engine.accuracy.histograms import tensor_histograms
 from engine.accuracy.output_impact import LAYERS
 from engine.accuracy.rows import CONVERTER
 from engine.graph.execute import Session
-from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir import Graph
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.report import sqnr_rank
-from tests.accuracy.build import FLOAT, built, feeds, float_graph
+from tests.accuracy.build import built, feeds, float_graph
+from tests.graph.models import model
 from tests.quantize.models import Net
 
 
@@ -78,23 +79,12 @@ def test_rows_name_the_layers_of_the_source_model() -> None:
         "m": rng.normal(0, 1, 4),
         "v": rng.uniform(0.5, 2, 4),
     }
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], "conv_a"),
-        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"], "norm_a"),
-        helper.make_node("Relu", ["n"], ["r"], "relu_a"),
-    ]
-    value = helper.make_tensor_value_info
-    proto = helper.make_graph(
-        nodes,
-        "bn",
-        [value("x", FLOAT, [1, 3, 8, 8])],
-        [value("r", FLOAT, [1, 4, 8, 8])],
-        [numpy_helper.from_array(a.astype(np.float32), name) for name, a in arrays.items()],
+    nodes = (
+        "[conv_a] c = Conv (x, w); [norm_a] n = BatchNormalization (c, s, b, m, v); "
+        "[relu_a] r = Relu (n)"
     )
-    opset = [helper.make_opsetid("", 21)]
-    source = infer_shapes(
-        Graph.from_proto(helper.make_model(proto, opset_imports=opset, ir_version=10))
-    )
+    constants = {name: array.astype(np.float32) for name, array in arrays.items()}
+    source = model(nodes, {"x": [1, 3, 8, 8]}, ["r"], constants)
     graph = optimise(source).graph
     done = quantize(graph, calibrate(graph, feeds(2)))
     rows = analyse(done, feeds(1)).rows
@@ -288,21 +278,12 @@ def test_two_thousand_layers_take_time_in_proportion() -> None:
 def _deep(count: int) -> Graph:
     rng = np.random.default_rng(0)
     nodes: list[onnx.NodeProto] = []
-    weights: list[onnx.TensorProto] = []
+    weights: dict[str, np.ndarray] = {}
     last = "x"
     for index in range(count // 2):
-        kernel = rng.normal(0, 0.3, (8, 8, 1, 1)).astype(np.float32)
-        weights.append(numpy_helper.from_array(kernel, f"w{index}"))
+        weights[f"w{index}"] = rng.normal(0, 0.3, (8, 8, 1, 1)).astype(np.float32)
         nodes.append(helper.make_node("Conv", [last, f"w{index}"], [f"c{index}"], f"conv{index}"))
         op = ("Tanh", [f"c{index}"]) if index % 3 == 0 else ("Add", [f"c{index}", last])
         nodes.append(helper.make_node(op[0], op[1], [f"t{index}"], f"t{index}"))
         last = f"t{index}"
-    shape = [1, 8, 8, 8]
-    value = helper.make_tensor_value_info
-    inner = helper.make_graph(
-        nodes, "deep", [value("x", FLOAT, shape)], [value(last, FLOAT, shape)], weights
-    )
-    opset = [helper.make_opsetid("", 21)]
-    return infer_shapes(
-        Graph.from_proto(helper.make_model(inner, opset_imports=opset, ir_version=10))
-    )
+    return model(nodes, {"x": [1, 8, 8, 8]}, [last], weights)

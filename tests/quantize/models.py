@@ -10,7 +10,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.events import NullReporter
-from engine.graph.execute import open_model
 from engine.graph.ir import Graph
 from engine.quantize import (
     Observations,
@@ -24,6 +23,7 @@ from engine.quantize.algorithms.accurate.assemble import CalibrationStats
 from engine.quantize.algorithms.accurate.collect import collect_statistics
 from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.interface import CalibratedGraph, Feeds
+from tests.graph.models import as_it_stands
 
 
 class Net:
@@ -159,21 +159,13 @@ def quantize_net(
     return quantize(graph, seen, QuantizeSettings(**settings), feeds=lambda: iter(feeds))
 
 
-def outputs_of_file(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs as the file says them, without any kernel on integers."""
-    outputs: list[np.ndarray] = open_model(model.SerializeToString(), level="disabled").run(
-        None, feed
-    )
-    return outputs
-
-
 def assert_same_numbers(
     model: onnx.ModelProto, graph: Graph, feeds: Sequence[dict[str, np.ndarray]]
 ) -> None:
     """The file computes what the graph does, to the last bit."""
     for feed in feeds:
-        ours = outputs_of_file(graph.to_proto(), feed)
-        for written, own in zip(outputs_of_file(model, feed), ours, strict=True):
+        ours = as_it_stands(graph.to_proto(), feed)
+        for written, own in zip(as_it_stands(model, feed), ours, strict=True):
             np.testing.assert_array_equal(written, own)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper
 
 from engine.graph.execute import (
     FINEST_SIGMOID,
@@ -14,8 +13,6 @@ from engine.graph.execute import (
     coarse_sigmoids,
     fused_roundings,
     lower_for_runtime,
-    open_model,
-    ort,
     rounded_operands,
     table_roundings,
 )
@@ -23,6 +20,7 @@ from engine.graph.execute.means import LARGEST_WINDOW, means_in_stages, quantize
 from engine.graph.ir import Graph, QuantParams, constant_of, params_of
 from engine.pipeline.runner import Runnable
 from engine.quantize import lower_for_vendor
+from tests.graph.models import as_it_stands
 from tests.quantize.models import Net, quantize_net
 
 
@@ -99,10 +97,9 @@ def test_a_runnable_graph_has_the_numbers_of_the_vendors_simulator(compiled: boo
     feeds, given = net.given(net.conv(activated(net, "leaky"), 4, 4))
     plain = Runnable("key", "model", quantized=True, graph=given, session=Session(given))
     runnable = plain.in_form("reference", compiled=compiled)
-    file = lower_for_vendor(as_compiled(given) if compiled else given).SerializeToString()
-    unoptimized = open_model(file, level="disabled")
+    file = lower_for_vendor(as_compiled(given) if compiled else given)
     for feed in feeds:
-        (wanted,) = unoptimized.run(None, feed)
+        (wanted,) = as_it_stands(file, feed)
         (found,) = runnable.run(feed).values()
         np.testing.assert_array_equal(found, wanted)
 
@@ -412,7 +409,7 @@ def test_an_activation_that_no_convolution_hands_its_sum_to_is_a_table(
     (read,) = (use.node for use in after.outputs[0].uses())
     name = read.outputs[0].name or ""
     source = rounding.inputs[0].name if rounding.inputs[0] else ""
-    (total,) = inner(given, feeds[0], source or "")
+    (total,) = as_it_stands(given.to_proto(), feeds[0], source or "")
     begin, end, function = TABLES[op]
     low, high = ((side - before.zero_point[0]) * before.scale[0] for side in (-128, 127))
     begin, end = max(low, begin), min(high, end)
@@ -423,7 +420,7 @@ def test_an_activation_that_no_convolution_hands_its_sum_to_is_a_table(
     assert out is not None
     scale = 1 / 255 if op == "Sigmoid" and out.scale[0] * 255 > 0.999 else out.scale[0]
     integers = np.clip(np.rint(wanted / scale) + out.zero_point[0], -128, 127)
-    (found,), (old,) = (inner(each, feeds[0], name) for each in (compiled, given))
+    (found,), (old,) = (as_it_stands(each.to_proto(), feeds[0], name) for each in (compiled, given))
     integers = (integers - out.zero_point[0]) * np.float32(scale)
     exact = np.abs(wanted / scale % 1 - 0.5) > 1e-3  # 0.5 is half-way between two of 255 steps
     assert np.mean(exact) > 0.5
@@ -482,15 +479,3 @@ def test_such_tables_are_nearer_to_float_than_the_steps_of_the_file() -> None:
         return sum(float(((found.run(x)[last] - true.run(x)[last]) ** 2).sum()) for x in feeds)
 
     assert loss(compiled) < loss(given)
-
-
-def inner(graph: Graph, feed: dict[str, np.ndarray], name: str) -> list[np.ndarray]:
-    """An inner float tensor, before any rounding behind it."""
-    proto = graph.to_proto()
-    del proto.graph.output[:]
-    proto.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(proto.SerializeToString(), options)
-    found: list[np.ndarray] = session.run(None, feed)
-    return found

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 from onnx.helper import make_node as node
 
 from engine.base.errors import DatasetError
@@ -21,6 +21,7 @@ from engine.pipeline.runner import Runnable
 from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe
 from engine.report import sqnr_rank
+from tests.graph.models import finish, tensor
 
 TOKENS, WIDTH = 6, 8
 MASK = np.triu(np.full((TOKENS, TOKENS), -np.inf, np.float32), 1)
@@ -44,11 +45,9 @@ def attention(
         node("MatMul", ["p", "v"], ["y"], "out"),
     ]
     sizes = {"x": [1, TOKENS, WIDTH], "mask": [TOKENS, TOKENS]}
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, sizes[n]) for n in ("x", *inputs)]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, sizes["x"])]
-    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
-    graph = helper.make_graph(nodes, "attention", ends, outputs, tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    ends = [tensor(name, *sizes[name]) for name in ("x", *inputs)]
+    outputs = [tensor("y", *sizes["x"])]
+    return finish(nodes, ends, outputs, constants, opset=17, ir_version=8)
 
 
 FULL = numpy_helper.from_array(np.array([-np.inf], np.float32))

@@ -7,13 +7,13 @@ import json
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 from engine.base.errors import QuantizationError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.passes import optimise
 from engine.quantize import Observations, Quantized, QuantizeSettings, calibrate, quantize
+from tests.graph.models import finish, nodes_of, tensor
 from tests.quantize.models import Net, quantize_net, seen_cnn, small_cnn
 
 
@@ -294,13 +294,8 @@ def test_a_graph_of_1000_layers() -> None:
 
 
 def test_a_float16_graph_is_named_as_the_reason() -> None:
-    half = onnx.TensorProto.FLOAT16
-    ends = [helper.make_tensor_value_info(name, half, [1, 4]) for name in ("x", "y")]
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"], "r")], "g", ends[:1], ends[1:]
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    made = Graph.from_proto(proto)
+    ends = [tensor(name, 1, 4, dtype=onnx.TensorProto.FLOAT16) for name in ("x", "y")]
+    made = Graph.from_proto(finish(nodes_of("y = Relu (x)"), ends[:1], ends[1:]))
     seen = calibrate(made, [{"x": np.ones((1, 4), np.float16)}])
     with pytest.raises(QuantizationError) as caught:
         quantize(made, seen)

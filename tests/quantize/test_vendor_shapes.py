@@ -20,7 +20,8 @@ from engine.quantize import (
     wide_layers,
 )
 from engine.quantize.qdq.vendor_convolutions import LARGEST_STRIDE
-from tests.quantize.models import Net, assert_same_numbers, outputs_of_file, quantize_net
+from tests.graph.models import as_it_stands
+from tests.quantize.models import Net, assert_same_numbers, quantize_net
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_a_linear_resize_keeps_the_scale_of_its_input(way: str) -> None:
     assert "Max" not in kinds  # what guards against ONNX Runtime's kernel would be a CPU layer
     for feed in feeds:
         ours = list(Session(done.graph).run(feed).values())
-        for found, wanted in zip(ours, outputs_of_file(model, feed), strict=True):
+        for found, wanted in zip(ours, as_it_stands(model, feed), strict=True):
             np.testing.assert_array_equal(found, wanted)
 
 
@@ -288,7 +289,7 @@ def test_a_gelu_is_written_in_parts_that_are_one_layer_of_8_bits(approximate: st
     # as compiled the sum of the convolution is handed over: nothing rounds it
     assert [node.outputs[0] for node in fused_roundings(file)] == [end.inputs[0]]
     for feed in feeds:
-        (found,), (wanted,) = outputs_of_file(model, feed), outputs_of_file(given.to_proto(), feed)
+        (found,), (wanted,) = as_it_stands(model, feed), as_it_stands(given.to_proto(), feed)
         if approximate == "none":
             np.testing.assert_array_equal(found, wanted)
         else:  # the compiler computes it by erf: a step here and there

@@ -9,23 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from engine.graph.execute import Session, ort
+from engine.graph.execute import Session
 from engine.graph.execute.reference_form import reference_form
 from engine.graph.ir import Graph
-from tests.graph.models import QdqBuilder, finish, qdq_net, tensor
-
-
-def plain(model: onnx.ModelProto, feeds: dict[str, np.ndarray], *names: str) -> list[np.ndarray]:
-    """ONNX Runtime on the model as it stands, without any optimization."""
-    model = onnx.ModelProto.FromString(model.SerializeToString())
-    own = {value.name for value in model.graph.output}
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in own)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return [np.asarray(array) for array in session.run(list(names) or None, feeds)]
+from tests.graph.models import QdqBuilder, as_it_stands, finish, qdq_net, tensor
 
 
 def feeds_of(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
@@ -59,7 +46,7 @@ def test_a_net_has_the_bits_of_the_unoptimized_graph(dtype: str, seed: int) -> N
     feeds = feeds_of(model, seed)
     session = Session(Graph.from_proto(model), reference=True)
     names = [spec.name for spec in session.outputs]
-    for name, expected in zip(names, plain(model, feeds, *names), strict=True):
+    for name, expected in zip(names, as_it_stands(model, feeds, *names), strict=True):
         assert np.array_equal(session.run(feeds)[name], expected)
 
 
@@ -70,7 +57,7 @@ def test_inner_tensors_have_them_too(dtype: str) -> None:
     stored = [n.output[0] for n in model.graph.node if n.op_type == "QuantizeLinear"]
     session = Session(graph, reference=True)
     found = session.run(feeds, stored)
-    for name, expected in zip(stored, plain(model, feeds, *stored), strict=True):
+    for name, expected in zip(stored, as_it_stands(model, feeds, *stored), strict=True):
         assert found[name].dtype == expected.dtype
         assert np.array_equal(found[name], expected)
 
@@ -85,7 +72,7 @@ def test_a_leaky_relu_becomes_a_table_of_the_same_bits(dtype: str, alpha: float,
     for seed in range(3):
         feeds = feeds_of(model, seed)
         (found,) = Session(Graph.from_proto(model), reference=True).run(feeds).values()
-        (expected,) = plain(model, feeds)
+        (expected,) = as_it_stands(model, feeds)
         assert np.array_equal(found, expected)
 
 
@@ -103,7 +90,7 @@ def test_a_relu_is_left_out_where_saturation_does_its_work(zero: int, left: int)
     assert [n.op_type for n in reference_form(graph).nodes].count("Relu") == left
     feeds = feeds_of(model)
     (found,) = Session(graph, reference=True).run(feeds).values()
-    assert np.array_equal(found, plain(model, feeds)[0])
+    assert np.array_equal(found, as_it_stands(model, feeds)[0])
 
 
 def test_no_constant_is_dequantized_in_a_run() -> None:

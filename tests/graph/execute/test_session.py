@@ -11,9 +11,18 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.base.errors import GraphError, SimulationError, UsageError
-from engine.graph.execute import Session, lower_for_runtime, ort
+from engine.graph.execute import Session, lower_for_runtime
 from engine.graph.ir import Graph, infer_shapes, verify
-from tests.graph.models import QdqBuilder, finish, float_net, nodes_of, qdq_net, tensor
+from tests.graph.models import (
+    QdqBuilder,
+    as_it_stands,
+    finish,
+    float_net,
+    nodes_of,
+    qdq_net,
+    tensor,
+)
+from tests.graph.passes.support import random_feeds
 
 INNER = (
     "x_q",
@@ -32,28 +41,6 @@ INNER = (
 )
 
 
-def _feeds(graph: Graph, seed: int = 1) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return {s.name: rng.normal(size=s.shape).astype(np.float32) for s in graph.inputs}
-
-
-def _reference(
-    proto: onnx.ModelProto, feeds: dict[str, np.ndarray], *names: str
-) -> list[np.ndarray]:
-    """Outputs and inner tensors without any optimization of ONNX Runtime."""
-    proto = onnx.ModelProto.FromString(proto.SerializeToString())
-    own = {value.name for value in proto.graph.output}
-    for name in names:
-        if name not in own:
-            proto.graph.output.append(onnx.ValueInfoProto(name=name))
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(
-        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return [np.asarray(array) for array in session.run(list(names), feeds)]
-
-
 def _kernels(path: Path) -> Counter[str]:
     counts = Counter(node.op_type for node in onnx.load(path).graph.node)
     return Counter({op: n for op, n in counts.items() if op.startswith("QLinear") or "Conv" in op})
@@ -63,13 +50,13 @@ def test_a_float_graph_gives_outputs_and_any_inner_tensor() -> None:
     proto = float_net()
     graph = Graph.from_proto(proto)
     session = Session(graph, outputs=["h"])
-    feeds = _feeds(graph)
+    feeds = random_feeds(graph)
     got = session.run(feeds)
     assert list(got) == ["y", "h"]
     assert [spec.name for spec in session.outputs] == ["y", "h"]
     later = session.run(feeds, ["s", "c1", "x", "w3"])
     names = ["y", "h", "s", "c1"]
-    for name, want in zip(names, _reference(proto, feeds, *names), strict=True):
+    for name, want in zip(names, as_it_stands(proto, feeds, *names), strict=True):
         np.testing.assert_allclose({**got, **later}[name], want, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(later["x"], feeds["x"])
     np.testing.assert_array_equal(later["w3"], graph.constant("w3"))
@@ -77,7 +64,7 @@ def test_a_float_graph_gives_outputs_and_any_inner_tensor() -> None:
 
 def test_bytes_run_like_the_graph_they_came_from() -> None:
     graph = Graph.from_proto(qdq_net())
-    feeds = _feeds(graph)
+    feeds = random_feeds(graph)
     a, b = Session(graph), Session(graph.to_bytes(), outputs=["c1"])
     np.testing.assert_array_equal(a.run(feeds)["y"], b.run(feeds)["y"])
 
@@ -93,9 +80,9 @@ def test_int8_activations_run_as_integer_kernels_and_give_the_same_numbers(
     session = Session(graph, optimised_model=lowered, level="extended")
     assert _kernels(plain)["QLinearConv"] < 3
     assert _kernels(lowered) == {"QLinearConv": 3, "QLinearAdd": 2}
-    feeds = _feeds(graph, seed)
+    feeds = random_feeds(graph, seed)
     # the float reference rounds once more; values on the edge of a step may fall to the next one
-    want = _reference(proto, feeds, "y")[0]
+    want = as_it_stands(proto, feeds, "y")[0]
     got = session.run(feeds)["y"]
     steps = np.abs(np.rint((got - want) / 0.2))
     assert steps.max() <= 1
@@ -119,7 +106,7 @@ def test_lowering_keeps_weights_names_and_rules() -> None:
 def test_lowering_is_exact_without_any_fusion() -> None:
     proto = qdq_net("int8")
     graph = Graph.from_proto(proto)
-    feeds = _feeds(graph)
+    feeds = random_feeds(graph)
     lowered = lower_for_runtime(graph)
     a = Session(graph, level="disabled", lower=False).run(feeds, ["y", "c1_q", "t"])
     b = Session(lowered, level="disabled", lower=False).run(feeds, ["y", "c1_q", "t"])
@@ -151,7 +138,7 @@ def test_lowering_passes_through_operators_that_move_data() -> None:
     lowered = lower_for_runtime(graph)
     verify(lowered)
     assert lowered.spec("x_q").dtype == "uint8"
-    feeds = _feeds(graph)
+    feeds = random_feeds(graph)
     for level in ("disabled", "all"):
         got = Session(graph, level=level).run(feeds)["y"]
         np.testing.assert_array_equal(got, Session(graph, lower=False).run(feeds)["y"])
@@ -175,7 +162,7 @@ def test_inner_tensors_change_neither_results_nor_kernels(
     tmp_path: Path, dtype: str, level: str
 ) -> None:
     graph = Graph.from_proto(qdq_net(dtype))
-    feeds = _feeds(graph)
+    feeds = random_feeds(graph)
     plain_file = tmp_path / "plain.onnx"
     plain = Session(graph, optimised_model=plain_file, level=level)
     want = plain.run(feeds)["y"]
@@ -193,7 +180,7 @@ def test_inner_tensors_change_neither_results_nor_kernels(
 def test_inner_tensors_are_what_they_say(dtype: str) -> None:
     proto = qdq_net(dtype)
     graph = Graph.from_proto(proto)
-    feeds = _feeds(graph)
+    feeds = random_feeds(graph)
     got = Session(graph).run(feeds, INNER)
     assert got["c1_q"].dtype == np.dtype(dtype)
     np.testing.assert_array_equal(got["c1"], got["c1_dq"])
@@ -203,7 +190,7 @@ def test_inner_tensors_are_what_they_say(dtype: str) -> None:
     assert zero is not None
     steps = got["c1_q"].astype(np.int32) - zero.astype(np.int32)
     np.testing.assert_array_equal(got["c1_dq"], steps.astype(np.float32) * scale)
-    want = dict(zip(INNER, _reference(proto, feeds, *INNER), strict=True))
+    want = dict(zip(INNER, as_it_stands(proto, feeds, *INNER), strict=True))
     np.testing.assert_array_equal(got["x_q"], want["x_q"])
     np.testing.assert_allclose(got["c1_pre"], want["c1_pre"], rtol=1e-5, atol=1e-5)
     assert np.abs(got["c1_dq"] - want["c1_dq"]).max() <= 0.05 + 1e-6
@@ -212,7 +199,7 @@ def test_inner_tensors_are_what_they_say(dtype: str) -> None:
 def test_sessions_for_inner_tensors_are_kept() -> None:
     graph = Graph.from_proto(qdq_net())
     session = Session(graph)
-    feeds = _feeds(graph)
+    feeds = random_feeds(graph)
     for name in ("c1", "c2", "s", "c1"):
         session.run(feeds, [name])
     assert len(session._plans) == 2
@@ -222,7 +209,7 @@ def test_sessions_for_inner_tensors_are_kept() -> None:
 
 def test_threads_do_not_change_integer_results() -> None:
     graph = Graph.from_proto(qdq_net())
-    feeds = _feeds(graph)
+    feeds = random_feeds(graph)
     one = Session(graph, threads=1).run(feeds)["y"]
     np.testing.assert_array_equal(one, Session(graph, threads=2).run(feeds)["y"])
 
@@ -256,7 +243,7 @@ def test_a_mistyped_input_gets_a_suggestion() -> None:
 def test_feeds_in_any_memory_order() -> None:
     graph = Graph.from_proto(float_net())
     session = Session(graph)
-    feeds = _feeds(graph)
+    feeds = random_feeds(graph)
     turned = {"x": np.asfortranarray(feeds["x"])}
     np.testing.assert_array_equal(session.run(feeds)["y"], session.run(turned)["y"])
 
@@ -266,7 +253,7 @@ def test_unknown_inner_tensors_and_options() -> None:
     with pytest.raises(GraphError, match="no tensor 'nope'"):
         Session(graph, outputs=["nope"])
     with pytest.raises(GraphError, match="no tensor 'nope'"):
-        Session(graph).run(_feeds(graph), ["nope"])
+        Session(graph).run(random_feeds(graph), ["nope"])
     with pytest.raises(UsageError, match="level"):
         Session(graph, level="al")
     with pytest.raises(UsageError, match="thread"):

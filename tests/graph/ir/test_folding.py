@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
-from engine.graph.execute.runtime import plain_session
 from engine.graph.ir.folding import FOLDED, TooLargeError, fold, is_safe_division
+from tests.graph.models import as_it_stands, finish, tensor
 
 F = np.array([[-1.5, 0.5, 2.5], [3.0, -0.25, 7.0]], np.float32)
 POSITIVE = np.abs(F)
@@ -73,18 +73,12 @@ def _by_runtime(op: str, arrays: list[np.ndarray], attributes: dict[str, Any]) -
         for name, value in attributes.items()
     }
     inputs = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        tensor(name, *a.shape, dtype=helper.np_dtype_to_tensor_dtype(a.dtype))
         for name, a in zip(names, arrays, strict=True)
     ]
-    graph = helper.make_graph(
-        [helper.make_node(op, names, ["y"], **held)],
-        "one",
-        inputs,
-        [helper.make_empty_tensor_value_info("y")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    feeds = dict(zip(names, arrays, strict=True))
-    return np.asarray(plain_session(model.SerializeToString()).run(None, feeds)[0])
+    node = helper.make_node(op, names, ["y"], **held)
+    model = finish([node], inputs, [helper.make_empty_tensor_value_info("y")])
+    return as_it_stands(model, dict(zip(names, arrays, strict=True)))[0]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from engine.graph.execute import ort
 from engine.graph.ir import OPSET
 from engine.graph.ir.opsets import CHANGES, NEWEST_OPSET, NoFormError, lower, no_form, unchanged
+from tests.graph.models import finish, tensor
 
 _OPERATORS = sorted({s.name for s in onnx.defs.get_all_schemas_with_history() if s.domain == ""})
 
@@ -25,14 +26,9 @@ _REQUIRED: dict[str, dict[str, Any]] = {
 
 
 def _model(node: onnx.NodeProto, opset: int, shapes: dict[str, list[int]]) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        [node],
-        "one",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
-        [onnx.ValueInfoProto(name=name) for name in node.output],
-    )
-    imports = [helper.make_opsetid("", opset)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+    ends = [onnx.ValueInfoProto(name=name) for name in node.output]
+    starts = [tensor(name, *shape) for name, shape in shapes.items()]
+    return finish([node], starts, ends, opset=opset, ir_version=8)
 
 
 @pytest.mark.parametrize(
