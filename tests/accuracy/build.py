@@ -6,7 +6,9 @@ from functools import cache
 
 import numpy as np
 import onnx
+import pytest
 
+from engine.accuracy import AccuracyReport
 from engine.graph.ir import Graph, infer_shapes
 from engine.quantize import Quantized, calibrate, quantize
 from tests.graph.models import finish, nodes_of, tensor
@@ -53,3 +55,13 @@ def feeds(count: int, seed: int = 0) -> list[dict[str, np.ndarray]]:
 def built() -> tuple[Graph, Quantized]:
     graph = float_graph()
     return graph, quantize(graph, calibrate(graph, feeds(8)))
+
+
+def assert_near(whole: AccuracyReport, parts: AccuracyReport) -> None:
+    """The same figures: float kernels differ in last bits with what they are fused with."""
+    for a, b in zip(whole.layers, parts.layers, strict=True):
+        for one, other in ((a.cumulative, b.cumulative), (a.isolated, b.isolated)):
+            assert (one is None) == (other is None)
+            if one is not None and other is not None:
+                assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-5)
+                assert one.cosine == pytest.approx(other.cosine, abs=1e-5)

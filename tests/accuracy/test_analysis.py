@@ -31,7 +31,7 @@ from engine.graph.ir import Graph
 from engine.graph.metrics import cosine, euclidean, sqnr
 from engine.wire.build import Distance, LayerAccuracy
 from engine.wire.codec import encode
-from tests.accuracy.build import built, feeds
+from tests.accuracy.build import assert_near, built, feeds
 
 
 def golden_of(sample: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -164,13 +164,7 @@ def test_large_graphs_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     # the room exports a function of the module's name
     monkeypatch.setattr(importlib.import_module("engine.accuracy.analyse"), "CHUNK_BYTES", 1)
     parts = analyse(quantized, feeds(1))
-    for a, b in zip(whole.layers, parts.layers, strict=True):
-        # float kernels differ in last bits with what they are fused with
-        for one, other in ((a.cumulative, b.cumulative), (a.isolated, b.isolated)):
-            assert (one is None) == (other is None)
-            if one is not None and other is not None:
-                assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-5)
-                assert one.cosine == pytest.approx(other.cosine, abs=1e-5)
+    assert_near(whole, parts)
 
 
 def test_no_sample_and_cancel() -> None:

@@ -21,7 +21,7 @@ from engine.graph.ir import Graph
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.report import sqnr_rank
-from tests.accuracy.build import built, feeds, float_graph
+from tests.accuracy.build import assert_near, built, feeds, float_graph
 from tests.graph.models import model
 from tests.quantize.models import Net
 
@@ -99,12 +99,8 @@ def test_small_parts_give_what_one_part_gives(monkeypatch: pytest.MonkeyPatch) -
     whole = analyse(quantized, feeds(2))
     monkeypatch.setattr(importlib.import_module("engine.accuracy.analyse"), "LAYERS", 2)
     parts = analyse(quantized, feeds(2))
-    for a, b in zip(whole.layers, parts.layers, strict=True):
-        assert a.saturation == b.saturation
-        for one, other in ((a.cumulative, b.cumulative), (a.isolated, b.isolated)):
-            assert (one is None) == (other is None)
-            if one is not None and other is not None:
-                assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-5)
+    assert [row.saturation for row in parts.layers] == [row.saturation for row in whole.layers]
+    assert_near(whole, parts)
 
 
 def test_a_part_may_end_between_two_outputs_of_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,11 +119,8 @@ def test_a_part_may_end_between_two_outputs_of_one_node(monkeypatch: pytest.Monk
         assert [(row.tensor, row.saturation) for row in parts.layers] == [
             (row.tensor, row.saturation) for row in whole.layers
         ]
-        for a, b in zip(whole.layers, parts.layers, strict=True):
-            for one, other in ((a.cumulative, b.cumulative), (a.isolated, b.isolated)):
-                assert one is not None
-                assert other is not None
-                assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-5)
+        assert all(row.cumulative and row.isolated for row in whole.layers)
+        assert_near(whole, parts)
 
 
 @pytest.mark.parametrize("dtype", ["w8a8", "w8a16", "w16a16i", "asymmetric_quantized-u8"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,19 +19,23 @@ def finish(
     nodes: list[onnx.NodeProto],
     inputs: list[onnx.ValueInfoProto],
     outputs: list[onnx.ValueInfoProto],
-    constants: dict[str, np.ndarray] | None = None,
+    constants: Mapping[str, Any] = {},
     *,
     opset: int = 21,
     ir_version: int = 10,
     name: str = "net",
 ) -> onnx.ModelProto:
-    """A model of the pinned versions."""
-    tensors = [
-        numpy_helper.from_array(np.asarray(array), key) for key, array in (constants or {}).items()
-    ]
+    """A model of the pinned versions; numbers that are no array yet are float32 or int64."""
+    tensors = [numpy_helper.from_array(_stored(given), key) for key, given in constants.items()]
     graph = helper.make_graph(nodes, name, inputs, outputs, tensors)
     imports = [helper.make_opsetid("", opset)]
     return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+
+
+def _stored(given: Any) -> np.ndarray:
+    array = np.asarray(given)
+    python = not isinstance(given, np.ndarray | np.generic)
+    return array.astype(np.float32) if python and array.dtype == np.float64 else array
 
 
 def tensor(name: str, *shape: int | str, dtype: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
@@ -69,7 +74,7 @@ def model(
     nodes: str | Sequence[onnx.NodeProto],
     inputs: Mapping[str, Sequence[int | str]],
     outputs: Sequence[str],
-    constants: Mapping[str, np.ndarray] | None = None,
+    constants: Mapping[str, Any] = {},
     *,
     opset: int = 21,
 ) -> Graph:
@@ -77,7 +82,7 @@ def model(
     listed = nodes_of(nodes) if isinstance(nodes, str) else list(nodes)
     starts = [tensor(name, *shape) for name, shape in inputs.items()]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    proto = finish(listed, starts, ends, dict(constants or {}), opset=opset)
+    proto = finish(listed, starts, ends, constants, opset=opset)
     return infer_shapes(Graph.from_proto(proto))
 
 

@@ -16,10 +16,6 @@ def f32(*dims, low=0.5, high=1.5, seed=1):
     return np.random.default_rng(seed).uniform(low, high, dims).astype(np.float32)
 
 
-def i64(*numbers):
-    return np.array(numbers, np.int64)
-
-
 BN = {"s": f32(4, seed=2), "b": f32(4, seed=3), "m": f32(4, seed=4), "v": f32(4, seed=5)}
 X = {"x": (1, 4, 6, 6)}
 
@@ -35,11 +31,19 @@ class Case:
     outputs: tuple = ("y",)
     constants: dict = field(default_factory=dict)
     level: int = 3
-    tolerance: float = 0
 
 
 W = {"w": f32(4, 4, 3, 3, low=-1)}
 CLOSE = 2e-6
+ROUNDED_ANEW = {
+    "canonical-gemm",
+    "canonical-pooling",
+    "fold-ahead-into-weights",
+    "fold-into-weights",
+    "hard-activations",
+    "pad-into-window",
+}
+"""The passes after which a sum is rounded otherwise than before; after all others it is not."""
 
 
 CASES = {
@@ -53,13 +57,13 @@ CASES = {
     "a large result is not kept": Case(
         "b = Expand (a, d); c = ReduceSum (b); y = Add (x, c)",
         "Expand ReduceSum Add",
-        constants={"a": f32(1, 1), "d": i64(1024, 1025)},
+        constants={"a": f32(1, 1), "d": [1024, 1025]},
     ),
     "a result of 4 MiB is kept": Case(
         "b = Expand (a, d); c = ReduceSum (b); y = Add (x, c)",
         "Add",
         "constant-folding",
-        constants={"a": f32(1, 1), "d": i64(1024, 1024)},
+        constants={"a": f32(1, 1), "d": [1024, 1024]},
     ),
     "a Range whose end is computed is a constant, and what has its length": Case(
         "d = Shape <end=3, start=2> (x); n = Squeeze (d); end = Cast <to=1> (n); "
@@ -67,31 +71,26 @@ CASES = {
         "row = Expand (middle, count); y = Add (x, row)",
         "Add",
         "constant-folding",
-        constants={"start": np.float32(0), "step": np.float32(1), "half": np.float32(0.5)},
+        constants={"start": 0.0, "step": 1.0, "half": 0.5},
     ),
     "a Range that is too long is not kept": Case(
         "r = Range (start, end, step); s = ReduceSum (r); y = Add (x, s)",
         "Range ReduceSum Add",
-        constants={"start": np.float32(0), "end": np.float32(2e6), "step": np.float32(1)},
+        constants={"start": 0.0, "end": 2e6, "step": 1.0},
     ),
     "shapes are computed": Case(
         "d = Shape (x); n = Gather (d, zero); u = Unsqueeze (n, zeros); "
         "t = Concat <axis=0> (u, rest); y = Reshape (x, t)",
         "Reshape",
         "static-shapes",
-        constants={"zero": np.array(0, np.int64), "zeros": i64(0), "rest": i64(-1)},
+        constants={"zero": 0, "zeros": [0], "rest": [-1]},
     ),
     "identity, dropout and neutral numbers go": Case(
         "a = Identity (x); b = Dropout (a); c = Mul (b, one); d = Add (zero, c); "
         "e = Transpose <perm=[0, 1, 2, 3]> (d); f = Slice (e, from, to); y = Sigmoid (f)",
         "Sigmoid",
         "no-ops",
-        constants={
-            "one": np.ones(1, np.float32),
-            "zero": np.zeros((1, 1), np.float32),
-            "from": i64(0, 0),
-            "to": i64(9, 9),
-        },
+        constants={"one": [1.0], "zero": [[0.0]], "from": [0, 0], "to": [9, 9]},
     ),
     "ends of the graph keep an Identity": Case(
         "y = Identity (x); z = Identity (x)",
@@ -105,19 +104,19 @@ CASES = {
         "a = Dropout (x, ratio, training); y = Tanh (a)",
         "Tanh",
         "no-ops",
-        constants={"ratio": np.array(0.5, np.float32), "training": np.array(False)},
+        constants={"ratio": 0.5, "training": False},
     ),
     "Pad before a MaxPool whose indices are read stays": Case(
         "a = Pad (x, pads, low); b, i = MaxPool <kernel_shape=[3, 3]> (a); "
         "c = Cast <to=1> (i); y = Add (b, c)",
         "Pad MaxPool Cast Add",
-        constants={"pads": i64(0, 0, 1, 1, 0, 0, 1, 1), "low": np.array(-np.inf, np.float32)},
+        constants={"pads": [0, 0, 1, 1, 0, 0, 1, 1], "low": -np.inf},
     ),
     "Pad with minus infinity into MaxPool": Case(
         "a = Pad (x, pads, low); y = MaxPool <kernel_shape=[3, 3]> (a)",
         "MaxPool",
         "pad-into-window",
-        constants={"pads": i64(0, 0, 1, 1, 0, 0, 1, 1), "low": np.array(-np.inf, np.float32)},
+        constants={"pads": [0, 0, 1, 1, 0, 0, 1, 1], "low": -np.inf},
     ),
     "a mask that is read keeps its Dropout": Case(
         "a, mask = Dropout (x); c = Cast <to=1> (mask); y = Add (a, c)",
@@ -132,12 +131,7 @@ CASES = {
     "a reversed slice is no no-op": Case(
         "y = Slice (x, from, to, axes, steps)",
         "Slice",
-        constants={
-            "from": i64(-1),
-            "to": i64(np.iinfo(np.int64).min),
-            "axes": i64(2),
-            "steps": i64(-1),
-        },
+        constants={"from": [-1], "to": [np.iinfo(np.int64).min], "axes": [2], "steps": [-1]},
     ),
     "dead branches go": Case(
         "y = Relu (x); a = Exp (x); b = Log (a)",
@@ -149,24 +143,24 @@ CASES = {
         "a = Flatten (x); b = Unsqueeze (a, zero); c = Squeeze (b, zero); y = Softmax (c)",
         "Reshape Softmax",
         "canonical-reshape",
-        constants={"zero": i64(0)},
+        constants={"zero": [0]},
     ),
     "a reshape that is read twice stays for its reader": Case(
         "a = Reshape (x, t); b = Reshape (a, u); c = ReduceSum (a); y = Mul (b, c)",
         "Reshape Reshape ReduceSum Mul",
         "canonical-reshape",
-        constants={"t": i64(1, 4, 36), "u": i64(1, 12, 12)},
+        constants={"t": [1, 4, 36], "u": [1, 12, 12]},
     ),
     "reshapes around a softmax go": Case(
         "a = Reshape (x, t); b = Softmax (a); y = Reshape (b, u)",
         "Softmax",
         "reshape-pairs",
-        constants={"t": i64(24, 6), "u": i64(1, 4, 6, 6)},
+        constants={"t": [24, 6], "u": [1, 4, 6, 6]},
     ),
     "reshapes around a softmax over another axis stay": Case(
         "a = Reshape (x, t); b = Softmax (a); y = Reshape (b, u)",
         "Reshape Softmax Reshape",
-        constants={"t": i64(4, 36), "u": i64(1, 4, 6, 6)},
+        constants={"t": [4, 36], "u": [1, 4, 6, 6]},
     ),
     "MatMul and Add are Gemm": Case(
         "a = MatMul (x, w); y = Add (b, a)",
@@ -174,21 +168,18 @@ CASES = {
         "canonical-gemm",
         inputs={"x": (2, 5)},
         constants={"w": f32(5, 3), "b": f32(3)},
-        tolerance=CLOSE,
     ),
     "a product that is read twice stays MatMul": Case(
         "a = MatMul (x, w); c = Add (a, b); y = Mul (a, c)",
         "MatMul Add Mul",
         inputs={"x": (2, 5)},
         constants={"w": f32(5, 3), "b": f32(3)},
-        tolerance=CLOSE,
     ),
     "a product of rank 3 stays MatMul": Case(
         "a = MatMul (x, w); y = Add (a, b)",
         "MatMul Add",
         inputs={"x": (1, 2, 5)},
         constants={"w": f32(5, 3), "b": f32(3)},
-        tolerance=CLOSE,
     ),
     "Gemm takes alpha and beta in": Case(
         "y = Gemm <alpha=0.5, beta=2.0, transA=1> (x, w, b)",
@@ -196,7 +187,6 @@ CASES = {
         "canonical-gemm",
         inputs={"x": (5, 2)},
         constants={"w": f32(5, 3), "b": f32(3)},
-        tolerance=CLOSE,
     ),
     "a Gemm of two inputs stays": Case(
         "y = Gemm <alpha=0.5> (x, z)",
@@ -207,54 +197,51 @@ CASES = {
         "b = Sub (x, a); y = Div (b, c)",
         "Add Mul",
         "canonical-arithmetic",
-        constants={"a": f32(4, 1, 1), "c": np.array([-4.0], np.float32)},
+        constants={"a": f32(4, 1, 1), "c": [-4.0]},
     ),
-    "Div by three stays": Case("y = Div (x, c)", "Div", constants={"c": np.array(3, np.float32)}),
+    "Div by three stays": Case("y = Div (x, c)", "Div", constants={"c": 3.0}),
     "means over the picture": Case(
         "a = ReduceMean <keepdims=0> (x, axes); b = AveragePool <kernel_shape=[6, 6]> (x); "
         "c = Flatten (b); y = Add (a, c)",
         "GlobalAveragePool Reshape GlobalAveragePool Reshape Add",
         "canonical-pooling",
-        constants={"axes": i64(-1, 2)},
+        constants={"axes": [-1, 2]},
         level=1,
-        tolerance=CLOSE,
     ),
     "a mean of a layer normalization stays": Case(
         "t = Reshape (x, rows); a = ReduceMean (t, axes); b = Sub (t, a); c = Mul (b, b); "
         "y = ReduceMean (c, axes)",
         "Reshape ReduceMean Sub Mul ReduceMean",
-        constants={"axes": i64(2), "rows": i64(1, 4, -1)},
+        constants={"axes": [2], "rows": [1, 4, -1]},
     ),
     "a mean over rows stays": Case(
-        "y = ReduceMean (x, axes)", "ReduceMean", constants={"axes": i64(2)}
+        "y = ReduceMean (x, axes)", "ReduceMean", constants={"axes": [2]}
     ),
     # -- activations ---------------------------------------------------------------------------
     "clamps merge": Case(
         "a = Relu (x); b = Clip (a, low, high); y = Relu (b)",
         "Clip",
         "canonical-clamps",
-        constants={"low": np.array(-1, np.float32), "high": np.array(1, np.float32)},
+        constants={"low": -1.0, "high": 1.0},
     ),
     "clamps that do not overlap": Case(
         "t = Clip (x, a, b); y = Clip (t, c, d)",
         "Clip",
         "canonical-clamps",
-        constants={
-            k: np.array(n, np.float32) for k, n in zip("abcd", (-2, -1, 0.5, 1), strict=True)
-        },
+        constants={"a": -2.0, "b": -1.0, "c": 0.5, "d": 1.0},
     ),
     "Max and Min are clamps": Case(
         "a = Max (x, zero); y = Min (six, a)",
         "Clip",
         "canonical-clamps",
-        constants={"zero": np.zeros(1, np.float32), "six": np.array(0.5, np.float32)},
+        constants={"zero": [0.0], "six": 0.5},
     ),
     "Relu after Sigmoid goes": Case("a = Sigmoid (x); y = Relu (a)", "Sigmoid"),
     "PRelu with one slope": Case(
         "b = PRelu (x, a); y = PRelu (b, z)",
         "LeakyRelu Relu",
         "canonical-clamps",
-        constants={"a": np.full((4, 1, 1), 0.2, np.float32), "z": np.zeros(1, np.float32)},
+        constants={"a": np.full((4, 1, 1), 0.2, np.float32), "z": [0.0]},
     ),
     "PRelu with a slope per channel stays": Case(
         "y = PRelu (x, a)", "PRelu", constants={"a": f32(4, 1, 1)}
@@ -265,18 +252,7 @@ CASES = {
         "i = Mul (h, quarter); j = Add (half, i); y = Clip (j, zero, one)",
         "HardSwish HardSwish HardSigmoid",
         "hard-activations",
-        constants={
-            k: np.array(n, np.float32)
-            for k, n in (
-                ("three", 3),
-                ("zero", 0),
-                ("six", 6),
-                ("quarter", 0.3),
-                ("half", 0.5),
-                ("one", 1),
-            )
-        },
-        tolerance=CLOSE,
+        constants={"three": 3.0, "zero": 0.0, "six": 6.0, "quarter": 0.3, "half": 0.5, "one": 1.0},
     ),
     "a gate with another slope is no HardSwish": Case(
         "a = HardSigmoid <alpha=0.2, beta=0.5> (x); y = Mul (x, a)",
@@ -309,7 +285,7 @@ CASES = {
         "y = Clip (b, low, high)",
         "Conv Clip MaxPool",
         "activations-first",
-        constants=W | {"low": np.array(0.5, np.float32), "high": np.array(1, np.float32)},
+        constants=W | {"low": 0.5, "high": 1.0},
     ),
     # -- into weights --------------------------------------------------------------------------
     "everything per channel goes into Conv": Case(
@@ -318,7 +294,6 @@ CASES = {
         "Conv",
         "fold-into-weights",
         constants=W | BN | {"k": f32(4, 1, 1), "c": f32(1, 4, 1, 1), "one": f32()},
-        tolerance=CLOSE,
     ),
     "grouped ConvTranspose": Case(
         "a = ConvTranspose <group=2, strides=[2, 2]> (x, u, b); "
@@ -326,7 +301,6 @@ CASES = {
         "ConvTranspose",
         "fold-into-weights",
         constants=BN | {"u": f32(4, 2, 3, 3, low=-1)},
-        tolerance=CLOSE,
     ),
     "Gemm and MatMul take scales": Case(
         "a = Gemm (x, u); p = Mul (a, s); q = BatchNormalization (p, s, b, m, v); "
@@ -335,33 +309,28 @@ CASES = {
         "fold-into-weights",
         inputs={"x": (3, 5)},
         constants=BN | {"u": f32(5, 4), "t": f32(4, 2), "k": f32(2)},
-        tolerance=CLOSE,
     ),
     "shared weights are not changed under another reader": Case(
         "a = Conv (x, w); n = BatchNormalization (a, s, b, m, v); c = Conv (x, w); y = Add (n, c)",
         "Conv Conv Add",
         "fold-into-weights",
         constants=W | BN,
-        tolerance=CLOSE,
     ),
     "a Conv that is an output of the graph keeps its numbers": Case(
         "a = Conv (x, w); y = BatchNormalization (a, s, b, m, v)",
         "Conv BatchNormalization",
         outputs=("y", "a"),
         constants=W | BN,
-        tolerance=CLOSE,
     ),
     "a Conv that is read twice keeps its numbers": Case(
         "a = Conv (x, w); n = BatchNormalization (a, s, b, m, v); y = Add (a, n)",
         "Conv BatchNormalization Add",
         constants=W | BN,
-        tolerance=CLOSE,
     ),
     "a constant per column is no scale per channel": Case(
         "a = Conv <pads=[1, 1, 1, 1]> (x, w); y = Mul (a, k)",
         "Conv Mul",
         constants=W | {"k": f32(6)},
-        tolerance=CLOSE,
     ),
     "weights that would overflow stay": Case(
         "a = Conv (x, w); y = Mul (a, k)",
@@ -370,7 +339,6 @@ CASES = {
             "w": np.full((4, 4, 3, 3), 1e20, np.float32),
             "k": np.full((4, 1, 1), 1e25, np.float32),
         },
-        tolerance=CLOSE,
     ),
     "training BatchNormalization stays": Case(
         "a = Conv (x, w); y, mean, var = BatchNormalization <training_mode=1> (a, s, b, m, v)",
@@ -382,14 +350,12 @@ CASES = {
         "Conv",
         "fold-ahead-into-weights",
         constants=BN | {"u": f32(4, 2, 3, 3, low=-1)},
-        tolerance=CLOSE,
     ),
     "a scale before a padded Conv": Case(
         "n = Mul (x, k); y = Conv <pads=[1, 1, 1, 1]> (n, w)",
         "Conv",
         "fold-ahead-into-weights",
         constants=W | {"k": f32(4, 1, 1)},
-        tolerance=CLOSE,
     ),
     "an offset before a padded Conv stays": Case(
         "n = Add (x, k); y = Conv <pads=[1, 1, 1, 1]> (n, w)",
@@ -415,18 +381,13 @@ CASES = {
         "g = Pad (f, pads); y = Transpose <perm=[0, 3, 1, 2]> (g)",
         "Add Softmax Concat GlobalAveragePool Mul Pad",
         "transpose-regions",
-        constants={
-            "k": f32(4),
-            "axes": i64(1, 2),
-            "pads": i64(0, 1, 0, 0, 0, 0, 1, 0),
-        },
-        tolerance=CLOSE,
+        constants={"k": f32(4), "axes": [1, 2], "pads": [0, 1, 0, 0, 0, 0, 1, 0]},
     ),
     "a transpose that would come back elsewhere stays": Case(
         "a = Transpose <perm=[0, 2, 3, 1]> (x); b = Sigmoid (a); "
         "y = ReduceMax <keepdims=0> (b, axes)",
         "Transpose Sigmoid ReduceMax",
-        constants={"axes": i64(1)},
+        constants={"axes": [1]},
     ),
     "an output in channels last keeps its layout": Case(
         "a = Transpose <perm=[0, 2, 3, 1]> (x); s = Sigmoid (a); "
@@ -444,51 +405,45 @@ CASES = {
         "a = Pad (x, pads); y = Conv <pads=[0, 1, 0, 1]> (a, w)",
         "Conv",
         "pad-into-window",
-        constants=W | {"pads": i64(0, 0, 1, 1, 0, 0, 2, 0)},
-        tolerance=CLOSE,
+        constants=W | {"pads": [0, 0, 1, 1, 0, 0, 2, 0]},
     ),
     "Pad with ones stays": Case(
         "a = Pad (x, pads, one); y = Conv (a, w)",
         "Pad Conv",
-        constants=W | {"pads": i64(0, 0, 1, 1, 0, 0, 1, 1), "one": np.array(1, np.float32)},
-        tolerance=CLOSE,
+        constants=W | {"pads": [0, 0, 1, 1, 0, 0, 1, 1], "one": 1.0},
     ),
     "Pad of channels stays": Case(
         "a = Pad (x, pads); y = Conv (a, w)",
         "Pad Conv",
-        constants={"w": f32(2, 5, 3, 3), "pads": i64(0, 1, 0, 0, 0, 0, 0, 0)},
-        tolerance=CLOSE,
+        constants={"w": f32(2, 5, 3, 3), "pads": [0, 1, 0, 0, 0, 0, 0, 0]},
     ),
     "mirrored Pad stays": Case(
         'a = Pad <mode="reflect"> (x, pads); y = Conv (a, w)',
         "Pad Conv",
-        constants=W | {"pads": i64(0, 0, 1, 1, 0, 0, 1, 1)},
-        tolerance=CLOSE,
+        constants=W | {"pads": [0, 0, 1, 1, 0, 0, 1, 1]},
     ),
     "Pad into AveragePool counts": Case(
         "a = Pad (x, pads); y = AveragePool <kernel_shape=[3, 3]> (a)",
         "AveragePool",
         "pad-into-window",
-        constants={"pads": i64(0, 0, 1, 1, 0, 0, 1, 1)},
-        tolerance=CLOSE,
+        constants={"pads": [0, 0, 1, 1, 0, 0, 1, 1]},
     ),
     "Pad before an AveragePool that does not count its own stays": Case(
         "a = Pad (x, pads); y = AveragePool <kernel_shape=[3, 3], pads=[1, 1, 1, 1]> (a)",
         "Pad AveragePool",
-        constants={"pads": i64(0, 0, 1, 1, 0, 0, 1, 1)},
-        tolerance=CLOSE,
+        constants={"pads": [0, 0, 1, 1, 0, 0, 1, 1]},
     ),
     "Pad with zeros before MaxPool stays": Case(
         "a = Pad (x, pads); y = MaxPool <kernel_shape=[3, 3]> (a)",
         "Pad MaxPool",
-        constants={"pads": i64(0, 0, 1, 1, 0, 0, 1, 1)},
+        constants={"pads": [0, 0, 1, 1, 0, 0, 1, 1]},
     ),
     # -- duplicates ----------------------------------------------------------------------------
     "the same computed twice": Case(
         "a = Sigmoid (x); b = Sigmoid (x); c = Add (a, k); d = Add (b, l); y = Mul (c, d)",
         "Sigmoid Add Mul",
         "common-subexpressions",
-        constants={"k": np.array(2, np.float32), "l": np.array(2, np.float32)},
+        constants={"k": 2.0, "l": 2.0},
     ),
     "two outputs of the graph stay two": Case(
         "y = Sigmoid (x); z = Sigmoid (x)",
@@ -513,9 +468,10 @@ def test_rule(name) -> None:
     assert not case.fires or case.fires in modified
     assert [s.name for s in done.graph.outputs] == [s.name for s in graph.outputs]
     assert [s.shape for s in done.graph.outputs] == [s.shape for s in graph.outputs]
-    assert furthest(run(graph, feeds), run(done.graph, feeds)) <= case.tolerance
+    tolerance = CLOSE if modified & ROUNDED_ANEW and "MaxPool" not in case.after else 0
     below = optimise(graph, case.level if not case.fires else 0)
-    assert furthest(run(graph, feeds), run(below.graph, feeds)) <= case.tolerance
+    for other in (done, below):
+        assert furthest(run(graph, feeds), run(other.graph, feeds)) <= tolerance
 
 
 @pytest.mark.parametrize(("pools", "moved"), [(8, True), (9, False)])
@@ -528,7 +484,7 @@ def test_an_activation_moves_past_eight_nodes_at_most(pools: int, moved: bool) -
 
 def test_canonical_forms_in_detail() -> None:
     slices = "a = Slice (x, from, to); b, c = Split <axis=-3, num_outputs=2> (a); y = Mul (b, c)"
-    constants = {"from": i64(-1, 0, 1, -3), "to": i64(9, 4, np.iinfo(np.int64).max, -1)}
+    constants = {"from": [-1, 0, 1, -3], "to": [9, 4, np.iinfo(np.int64).max, -1]}
     done = optimise(model(slices, X, ["y"], constants), 1).graph
     first = next(n for n in done.nodes if n.op_type == "Slice")
     written = [v.const_value.numpy().tolist() for v in first.inputs[1:]]
