@@ -1,9 +1,10 @@
-"""One graph whose constants are right for several sets of input shapes."""
+"""What was built for one set of shapes serves others: rebound to them, or as one graph for all."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper
 
@@ -13,6 +14,7 @@ from engine.graph.ir import Graph
 from engine.graph.passes import for_every_shape, optimise, rebind_input_shapes
 from engine.quantize import calibrate, quantize
 from tests.graph.models import model, nodes_of
+from tests.graph.passes.support import run
 
 
 def net(high: int, wide: int, rows: str = "channels") -> Graph:
@@ -97,3 +99,38 @@ def test_a_pool_over_all_there_is_is_another_graph_for_another_shape() -> None:
 
     with pytest.raises(GraphError, match="pool"):
         rebind_input_shapes(pooled(8), pooled(8), pooled(6))
+
+
+def test_a_quantized_graph_for_another_size() -> None:
+    rng = np.random.default_rng(0)
+    base, other = net(8, 8), net(12, 12)
+    feeds = [{"x": rng.normal(size=(1, 3, 8, 8)).astype(np.float32)} for _ in range(4)]
+    built = quantize(base, calibrate(base, feeds)).graph
+    turned = rebind_input_shapes(built, base, other)
+    assert [(s.name, s.shape) for s in turned.inputs] == [("x", (1, 3, 12, 12))]
+    assert [s.shape for s in turned.outputs] == [(1, 4, 144), (1, 4, 24, 24), (1, 4, 12, 10)]
+    # scales are the same bytes; so is what both compute of a picture that is the same in a corner
+    mine = {n: v.const_value for n, v in turned.model.graph.initializers.items()}
+    theirs = {n: v.const_value for n, v in built.model.graph.initializers.items()}
+    same = [n for n in theirs if np.array_equal(mine[n].numpy(), theirs[n].numpy())]
+    assert len(theirs) - len(same) == 3  # rows, sizes and ends
+    large = np.zeros((1, 3, 12, 12), np.float32)
+    large[..., :8, :8] = feeds[0]["x"]
+    ours, small = run(turned, {"x": large})["u"], run(built, feeds[0])["u"]
+    np.testing.assert_array_equal(ours[..., :13, :13], small[..., :13, :13])
+    float_ = run(other, {"x": large})
+    assert np.abs(run(turned, {"x": large})["y"] - float_["y"]).max() < 0.05 * np.ptp(float_["y"])
+
+
+def test_graphs_that_differ_in_more_are_refused() -> None:
+    base = net(8, 8)
+    other = net(12, 12).copy()
+    nodes = list(other.nodes)
+    nodes[0].name = "another"
+    with pytest.raises(GraphError, match="differ at conv"):
+        rebind_input_shapes(base, base, other)
+    changed = net(12, 12).copy()
+    weight = changed.model.graph.initializers["w"]
+    weight.const_value = ir.Tensor(weight.const_value.numpy() * 2, name="w")
+    with pytest.raises(GraphError, match="other values"):
+        rebind_input_shapes(base, base, changed)

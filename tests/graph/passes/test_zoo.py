@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 from engine.graph.ir import infer_shapes
 from engine.graph.passes import optimise
 from tests.graph.models import model
+from tests.graph.passes.generate import Builder
 from tests.graph.passes.support import (
     LEVELS,
     furthest,
@@ -116,44 +116,30 @@ _BLOCKS = (
 
 def mobilenet_v2():
     """MobileNetV2 as the zoo's Caffe file: Mul and Add after each BatchNormalization; narrower."""
-    rng = np.random.default_rng(0)
-    nodes, constants, last = [], {}, "x"
+    b = Builder(0)
+    b.has("x", (1, 3, 64, 64))
 
-    def add(op, inputs, **attributes):
-        name = f"{op}{len(nodes)}"
-        nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
-        return name
-
-    def constant(array):
-        constants[f"c{len(constants)}"] = np.asarray(array, np.float32)
-        return f"c{len(constants) - 1}"
-
-    def unit(x, before, after, k, stride, groups=1, relu=True):
+    def unit(x, after, k, stride, groups=1, relu=True):
+        before = b.shapes[x][1]
         fan_in = before // groups * k * k
-        weight = constant(rng.normal(size=(after, before // groups, k, k)) * (2 / fan_in) ** 0.5)
-        y = add("Conv", [x, weight], strides=[stride] * 2, pads=[k // 2] * 4, group=groups)
-        y = add(
-            "BatchNormalization", [y, *(constant(rng.uniform(0.5, 1.5, after)) for _ in range(4))]
-        )
-        y = add("Mul", [y, constant(rng.uniform(0.5, 1.5, (after, 1, 1)))])
-        y = add("Add", [y, constant(rng.normal(size=(after, 1, 1)) * 0.1)])
-        return add("Relu", [y]) if relu else y
+        weight = b.normal(after, before // groups, k, k, scale=(2 / fan_in) ** 0.5)
+        y = b.op("Conv", x, weight, strides=[stride] * 2, pads=[k // 2] * 4, group=groups)
+        y = b.op("BatchNormalization", y, *(b.rng.uniform(0.5, 1.5, after) for _ in range(4)))
+        y = b.op("Mul", y, b.rng.uniform(0.5, 1.5, (after, 1, 1)))
+        y = b.op("Add", y, b.normal(after, 1, 1, scale=0.1))
+        return b.op("Relu", y) if relu else y
 
-    channels = 4
-    last = unit(last, 3, channels, 3, 2)
+    last = unit("x", 4, 3, 2)
     for expansion, out, repeats, first_stride in _BLOCKS:
         for i in range(repeats):
+            channels = b.shapes[last][1]
             stride, wide = (first_stride if i == 0 else 1), channels * expansion
-            inner = unit(last, channels, wide, 1, 1)
-            inner = unit(inner, wide, wide, 3, stride, groups=wide)
-            inner = unit(inner, wide, out, 1, 1, relu=False)
-            last = add("Add", [last, inner]) if stride == 1 and channels == out else inner
-            channels = out
-    last = unit(last, channels, 160, 1, 1)
-    last = add("AveragePool", [last], kernel_shape=[2, 2])
-    last = add("Conv", [last, constant(rng.normal(size=(10, 160, 1, 1)) * 0.1)])
-    last = add("Softmax", [last], axis=1)
-    return model(nodes, {"x": (1, 3, 64, 64)}, [last], constants)
+            inner = unit(unit(last, wide, 1, 1), wide, 3, stride, groups=wide)
+            inner = unit(inner, out, 1, 1, relu=False)
+            last = b.op("Add", last, inner) if stride == 1 and channels == out else inner
+    last = b.op("AveragePool", unit(last, 160, 1, 1), kernel_shape=[2, 2])
+    last = b.op("Softmax", b.op("Conv", last, b.normal(10, 160, 1, 1, scale=0.1)), axis=1)
+    return model(b.nodes, {"x": (1, 3, 64, 64)}, [last], b.constants)
 
 
 def test_mobilenet_v2_has_as_few_nodes_as_the_best_simplifier_leaves() -> None:
