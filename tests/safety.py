@@ -1,5 +1,5 @@
 """A net under what might hang: a test that would wait for ever fails in the end; and programs of
-tests, whose crash is a failure.
+tests, whose crash is a failure, and disks that are soon full.
 """
 
 from __future__ import annotations
@@ -69,3 +69,16 @@ def told_by(
     where = at.read_text() if at is not None and at.exists() else ran.stdout[-300:]
     assert ran.returncode == 0, f"{module}: {ran.returncode} at {where}:\n{ran.stderr[-3000:]}"
     return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A disk of its own, for the time of the block."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "rknntui-test", str(folder)]
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount a small disk")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -12,6 +12,7 @@ import pytest
 
 from engine.base.errors import OutputError, OutputExistsError, SourceModelError
 from engine.base.files import atomic_write, atomic_write_all, read_bounded, sha256_of
+from tests.safety import small_disk
 
 
 def test_writes_and_says_the_size(tmp_path: Path) -> None:
@@ -63,45 +64,40 @@ def test_a_place_where_it_cannot_be_is_told(
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("this user may not mount a small disk")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+def small(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", "64k") as place:
+        yield place
 
 
-def test_full_disk(small_disk: Path) -> None:
-    path = small_disk / "a.bin"
+def test_full_disk(small: Path) -> None:
+    path = small / "a.bin"
     path.write_bytes(b"old")
     with pytest.raises(OutputError) as caught:
         atomic_write(path, bytes(200_000), overwrite=True)
     assert "full" in caught.value.cause
     assert path.read_bytes() == b"old"
-    assert list(small_disk.iterdir()) == [path]
+    assert list(small.iterdir()) == [path]
 
 
-def test_files_that_belong_together_are_written_all_or_none(small_disk: Path) -> None:
-    first, second = small_disk / "a.bin", small_disk / "b.bin"
+def test_files_that_belong_together_are_written_all_or_none(small: Path) -> None:
+    first, second = small / "a.bin", small / "b.bin"
     with pytest.raises(OutputError, match=r"b\.bin"):
         atomic_write_all([(first, b"new"), (second, bytes(200_000))])
-    assert list(small_disk.iterdir()) == []
+    assert list(small.iterdir()) == []
     first.write_bytes(b"old")
     with pytest.raises(OutputError, match=r"b\.bin"):
         atomic_write_all([(first, b"new"), (second, bytes(200_000))], overwrite=True)
-    assert list(small_disk.iterdir()) == [first]
+    assert list(small.iterdir()) == [first]
     assert first.read_bytes() == b"old"
     sizes = atomic_write_all([(first, b"new"), (second, b"two")], overwrite=True)
     assert (sizes, first.read_bytes(), second.read_bytes()) == ([3, 3], b"new", b"two")
-    assert sorted(small_disk.iterdir()) == [first, second]
+    assert sorted(small.iterdir()) == [first, second]
 
 
-def test_read_only_disk(small_disk: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+def test_read_only_disk(small: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
     with pytest.raises(OutputError) as caught:
-        atomic_write(small_disk / "a.bin", b"1")
+        atomic_write(small / "a.bin", b"1")
     assert "read-only" in caught.value.cause
 
 

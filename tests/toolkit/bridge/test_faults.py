@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,20 +26,39 @@ from engine.base.events import CallbackReporter
 from engine.base.leftovers import clear_leftovers
 from engine.base.process import ProcessId
 from engine.toolkit.bridge.log import LOG_NAME, ToolkitLog
-from engine.toolkit.toolkit import Toolkit
+from engine.toolkit.toolkit import RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 from tests.devices.waiting import until
+from tests.safety import small_disk
 from tests.toolkit.bridge.conftest import Start
 
+Faulty = Callable[..., Toolkit]
 STAGES = (
     "RKNN", "config", "load_onnx", "build", "export_rknn", "load_rknn", "init_runtime",
     "inference", "eval_perf", "release",
 )  # fmt: skip
 
 
-def go_through(toolkit: Toolkit, source: Path, target: Path) -> None:
-    """Every stage of a script of the manual."""
+@pytest.fixture
+def faulty(start: Start, monkeypatch: pytest.MonkeyPatch) -> Faulty:
+    """Starts a process in which a stage goes wrong, such as ``build:hang``."""
+
+    def make(fault: str, **changes: Any) -> Toolkit:
+        monkeypatch.setenv("STANDIN_FAULT", fault)
+        return start(**changes)
+
+    return make
+
+
+def loaded(toolkit: Toolkit, source: Path) -> RemoteRKNN:
     rknn = toolkit.rknn()
+    rknn.call("load_onnx", source)
+    return rknn
+
+
+def go_through(toolkit: Toolkit, source: Path) -> None:
+    """Every stage of a script of the manual."""
+    rknn, target = toolkit.rknn(), toolkit.work / "out.rknn"
     rknn.call("config", target_platform=["rk1808"])
     rknn.call("load_onnx", model=source)
     rknn.call("build", do_quantization=False, seconds=30)
@@ -69,14 +87,11 @@ def check_gone(toolkit: Toolkit, before: ProcessId) -> None:
     "stage",
     [one if one == "build" else pytest.param(one, marks=pytest.mark.long) for one in STAGES],
 )
-def test_killed_at_every_stage(
-    stage: str, start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STANDIN_FAULT", f"{stage}:kill")
-    toolkit = start()
+def test_killed_at_every_stage(stage: str, faulty: Faulty, source: Path) -> None:
+    toolkit = faulty(f"{stage}:kill")
     process = ProcessId.of(toolkit.pid)
     with pytest.raises(CompilerError) as caught:
-        go_through(toolkit, source, toolkit.work / "out.rknn")
+        go_through(toolkit, source)
     named = "RKNN()" if stage == "RKNN" else stage
     told = "The process of rknn-toolkit 1.3.2+standin was killed by SIGKILL during "
     assert caught.value.what.startswith(told + named)
@@ -98,14 +113,11 @@ ENDS = {
 
 
 @pytest.mark.parametrize("kind", ENDS)
-def test_how_it_ended_is_told(
-    kind: str, start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STANDIN_FAULT", f"build:{kind}")
-    toolkit = start()
+def test_how_it_ended_is_told(kind: str, faulty: Faulty, source: Path) -> None:
+    toolkit = faulty(f"build:{kind}")
     process = ProcessId.of(toolkit.pid)
     with pytest.raises(CompilerError) as caught:
-        go_through(toolkit, source, toolkit.work / "out.rknn")
+        go_through(toolkit, source)
     what, cause = ENDS[kind]
     assert what in caught.value.what
     assert cause in caught.value.cause
@@ -114,15 +126,11 @@ def test_how_it_ended_is_told(
     check_gone(toolkit, process)
 
 
-def test_a_hang_is_ended_by_the_time_that_is_given(
-    start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hang_is_ended_by_the_time_that_is_given(faulty: Faulty, source: Path) -> None:
     """With the interpreter's lock held: no thread of the far side could end it."""
-    monkeypatch.setenv("STANDIN_FAULT", "build:hang")
-    toolkit = start()
+    toolkit = faulty("build:hang")
     process = ProcessId.of(toolkit.pid)
-    rknn = toolkit.rknn()
-    rknn.call("load_onnx", source)
+    rknn = loaded(toolkit, source)
     with pytest.raises(CompilerError) as caught:
         rknn.call("build", do_quantization=False, seconds=0.2)
     assert "build of the toolkit was stopped: it had worked for more than 0.2 s" in str(
@@ -135,16 +143,15 @@ def test_a_hang_is_ended_by_the_time_that_is_given(
 
 
 def test_a_long_silence_is_told_with_what_to_do(
-    start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
+    faulty: Faulty, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STANDIN_FAULT", "build:hang")
     monkeypatch.setattr("engine.toolkit.toolkit._SILENT_SECONDS", 0.1)
     told: list[str] = []
-    toolkit = start(
-        reporter=CallbackReporter(lambda event: told.append(getattr(event, "text", "")))
+    toolkit = faulty(
+        "build:hang",
+        reporter=CallbackReporter(lambda event: told.append(getattr(event, "text", ""))),
     )
-    rknn = toolkit.rknn()
-    rknn.call("load_onnx", source)
+    rknn = loaded(toolkit, source)
     with pytest.raises(CompilerError, match="had worked for more than"):
         rknn.call("build", do_quantization=False, seconds=1.0)
     still = [text for text in told if "still works on build" in text]
@@ -153,20 +160,16 @@ def test_a_long_silence_is_told_with_what_to_do(
     assert "--seconds" in still[0]
 
 
-def test_cancel_ends_it_and_what_it_started(
-    start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STANDIN_FAULT", "build:hang")
+def test_cancel_ends_it_and_what_it_started(faulty: Faulty, source: Path) -> None:
     asked: list[float] = []
 
     def cancelled() -> bool:
         asked.append(time.monotonic())
         return toolkit.log.stat().st_size > 0 and len(asked) > 3
 
-    toolkit = start(reporter=CallbackReporter(lambda _: None, cancelled))
+    toolkit = faulty("build:hang", reporter=CallbackReporter(lambda _: None, cancelled))
     process = ProcessId.of(toolkit.pid)
-    rknn = toolkit.rknn()
-    rknn.call("load_onnx", source)
+    rknn = loaded(toolkit, source)
     with pytest.raises(JobCancelledError):
         rknn.call("build", do_quantization=False)
     with pytest.raises(ToolkitError, match="was stopped"):
@@ -176,9 +179,8 @@ def test_cancel_ends_it_and_what_it_started(
 
 @pytest.mark.long
 def test_a_runaway_printer_fills_no_disk(
-    start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
+    faulty: Faulty, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STANDIN_FAULT", "build:flood")
     monkeypatch.setattr("engine.toolkit.bridge.log._HEAD", 1 << 20)
     lines = 0
 
@@ -186,9 +188,8 @@ def test_a_runaway_printer_fills_no_disk(
         nonlocal lines
         lines += 1
 
-    toolkit = start(reporter=CallbackReporter(told))
-    rknn = toolkit.rknn()
-    rknn.call("load_onnx", source)
+    toolkit = faulty("build:flood", reporter=CallbackReporter(told))
+    rknn = loaded(toolkit, source)
     mark = toolkit.mark
     assert rknn.call("build", do_quantization=False) == 0
     assert toolkit.mark - mark > 80 << 20
@@ -202,13 +203,10 @@ def test_a_runaway_printer_fills_no_disk(
 
 
 @pytest.mark.long
-def test_memory_beyond_the_limit_is_an_error_of_its_own(
-    start: Start, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STANDIN_FAULT", "build:memory")
-    toolkit = start(memory=256 << 20)
+def test_memory_beyond_the_limit_is_an_error_of_its_own(faulty: Faulty, source: Path) -> None:
+    toolkit = faulty("build:memory", memory=256 << 20)
     with pytest.raises(CompilerError, match="build of the toolkit raised MemoryError"):
-        go_through(toolkit, source, toolkit.work / "out.rknn")
+        go_through(toolkit, source)
     assert toolkit.alive
 
 
@@ -223,21 +221,9 @@ def test_no_room_is_told_as_such(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     with pytest.raises(OutputError, match="build could not write a file: File too large") as caught:
-        go_through(toolkit, source, toolkit.work / "out.rknn")
+        go_through(toolkit, source)
     assert "TMPDIR" in caught.value.remedy
     assert not (toolkit.work / "out.rknn").exists()
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "rknntui-test", str(folder)]
-    if os.geteuid() or subprocess.run(words, capture_output=True, check=False).returncode:
-        pytest.skip("a small disk needs root that may mount")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_full_disk_is_named(
@@ -247,7 +233,7 @@ def test_a_full_disk_is_named(
     with small_disk(tmp_path / "disk", "3m") as disk:
         with Toolkit(standin, disk, reads=[source]) as toolkit:
             with pytest.raises(OutputError, match="No space left on device"):
-                go_through(toolkit, source, toolkit.work / "out.rknn")
+                go_through(toolkit, source)
             rknn = toolkit.rknn()
             assert rknn.call("build") == -1
             assert f"disk of {disk}" in toolkit.refused("build", 0).cause
@@ -309,6 +295,12 @@ def test_a_python_that_is_none(kind: str, tmp_path: Path, start: Start) -> None:
     assert not list(tmp_path.rglob(".toolkit.*"))
 
 
+def near_side(environment: ToolkitEnvironment, *folders: Path) -> subprocess.Popen[str]:
+    """A near side of its own, which asks for a build and closes nothing."""
+    words = [sys.executable, "-c", NEAR, environment.folder, environment.python]
+    return subprocess.Popen([*words, *map(str, folders)], stdout=subprocess.PIPE, text=True)
+
+
 NEAR = """
 import sys, time
 from pathlib import Path
@@ -328,11 +320,9 @@ rknn.call("build", do_quantization=False)
 def test_one_that_nobody_closed_goes_with_the_interpreter(
     standin: ToolkitEnvironment, kept: Path, source: Path
 ) -> None:
-    words = [sys.executable, "-c", textwrap.dedent(NEAR), standin.folder, standin.python]
-    done = subprocess.run(
-        [*words, str(kept), str(source)], capture_output=True, text=True, check=True
-    )
-    pid, _, folder = done.stdout.strip().partition(" ")
+    near = near_side(standin, kept, source)
+    pid, _, folder = near.communicate()[0].strip().partition(" ")
+    assert near.returncode == 0
     assert not ProcessId.of(int(pid)).alive
     assert not Path(folder).exists()
     assert [path.name for path in kept.iterdir()] == [LOG_NAME]
@@ -343,8 +333,7 @@ def test_it_ends_with_the_near_side_however_that_ends(
 ) -> None:
     """Kill -9 of the near side, in a call that keeps the interpreter's lock."""
     monkeypatch.setenv("STANDIN_FAULT", "build:hang")
-    words = [sys.executable, "-c", textwrap.dedent(NEAR), standin.folder, standin.python]
-    near = subprocess.Popen([*words, str(kept), str(source)], stdout=subprocess.PIPE, text=True)
+    near = near_side(standin, kept, source)
     assert near.stdout is not None
     pid, _, folder = near.stdout.readline().strip().partition(" ")
     far = ProcessId.of(int(pid))

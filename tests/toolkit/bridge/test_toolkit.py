@@ -56,20 +56,20 @@ def test_a_model_goes_through_the_toolkit(start: Start, source: Path) -> None:
     assert "Total Time(us): 10" in toolkit.log.read_text()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("version", ["3.6", "3.7", "3.8", "3.10", "3.12", "3.13"])
+@pytest.mark.parametrize(
+    "version",
+    [
+        "3.6",
+        *(
+            pytest.param(version, marks=pytest.mark.long)
+            for version in ("3.7", "3.8", "3.10", "3.12", "3.13")
+        ),
+    ],
+)
 def test_the_far_side_runs_under(version: str, start: Start, source: Path, tmp_path: Path) -> None:
     python = python_of_version(version)
     if python is None:
         pytest.skip(f"there is no Python {version}")
-    toolkit = start(make_environment(tmp_path / "environment", python))
-    check_whole_flow(toolkit, source, toolkit.work / "out.rknn")
-
-
-def test_under_the_oldest_python(start: Start, source: Path, tmp_path: Path) -> None:
-    python = python_of_version("3.6")
-    if python is None:
-        pytest.skip("there is no Python 3.6")
     toolkit = start(make_environment(tmp_path / "environment", python))
     check_whole_flow(toolkit, source, toolkit.work / "out.rknn")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute.runtime import ort
 from engine.graph.ir import Graph
 from engine.graph.layers import Layer, LayerMap, StoredTensor
 from engine.toolkit.compile.model import generation_1_onnx, op_targets, toolkit_onnx
+from tests.graph.models import nodes_of
 from tests.vendor.models import onnx_model, save_model
 
 
@@ -21,17 +21,11 @@ def net(tmp_path: Path, *, padded: bool = False) -> Graph:
     """A picture (1, 6, 5, 3), which a Transpose makes NCHW for a convolution."""
     weights = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
     constants = {"w": weights}
-    nodes = []
-    last = "x"
+    text = "[turn] t = Transpose <perm=[0, 3, 1, 2]> (x)"
     if padded:
         constants["pads"] = np.array([0, 1, 1, 0] * 2, np.int64)
-        nodes.append(helper.make_node("Pad", [last, "pads"], ["padded"], name="pad"))
-        last = "padded"
-    nodes += [
-        helper.make_node("Transpose", [last], ["t"], name="turn", perm=[0, 3, 1, 2]),
-        helper.make_node("Conv", ["t", "w"], ["c"], name="conv", kernel_shape=[3, 3]),
-        helper.make_node("Relu", ["c"], ["y"], name="relu"),
-    ]
+        text = "[pad] padded = Pad (x, pads);" + text.replace("(x)", "(padded)")
+    nodes = nodes_of(f"{text}; [conv] c = Conv <kernel_shape=[3, 3]> (t, w); [relu] y = Relu (c)")
     path = save_model(tmp_path / "net.onnx", nodes, {"x": [1, 6, 5, 3]}, {"y": None}, constants, 13)
     return load_onnx(path).graph
 
@@ -79,16 +73,11 @@ def test_a_recurrent_layer_has_no_states_of_zero_and_no_layout() -> None:
     weights = {"w": (2, 12, 4), "r": (2, 12, 3), "b": (2, 24)}
     stored = {n: rng.standard_normal(shape).astype(np.float32) for n, shape in weights.items()}
     stored["zero"] = np.zeros((2, 1, 3), np.float32)
-    node = helper.make_node(
-        "LSTM",
-        ["x", "w", "r", "b", "", "zero", "zero"],
-        ["y"],
-        name="lstm",
-        hidden_size=3,
-        direction="bidirectional",
-        layout=0,
+    nodes = nodes_of(
+        '[lstm] y = LSTM <hidden_size=3, direction="bidirectional", layout=0> '
+        '(x, w, r, b, "", zero, zero)'
     )
-    model = onnx_model([node], {"x": [5, 1, 4]}, {"y": [5, 2, 1, 3]}, stored)
+    model = onnx_model(nodes, {"x": [5, 1, 4]}, {"y": [5, 2, 1, 3]}, stored)
     data = toolkit_onnx(Graph.from_proto(model))
     (made,) = onnx.load_from_string(data).graph.node
     assert list(made.input) == ["x", "w", "r", "b"]
@@ -101,11 +90,10 @@ def test_a_recurrent_layer_has_no_states_of_zero_and_no_layout() -> None:
 
 
 def test_a_condition_without_axes_has_one() -> None:
-    nodes = [
-        helper.make_node("Greater", ["x", "half"], ["many"], name="more"),
-        helper.make_node("Reshape", ["many", "none"], ["if"], name="scalar"),
-        helper.make_node("Where", ["if", "a", "b"], ["y"], name="choose"),
-    ]
+    nodes = nodes_of(
+        "[more] many = Greater (x, half); [scalar] if = Reshape (many, none); "
+        "[choose] y = Where (if, a, b)"
+    )
     inputs = {"x": [1, 1], "a": [1, 3], "b": [1, 3]}
     constants = {"half": np.float32(0.5), "none": np.array([], np.int64)}
     inferred = onnx_model(nodes, inputs, {"y": None}, constants)

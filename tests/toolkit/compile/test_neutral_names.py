@@ -9,7 +9,7 @@ import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import helper
 
 from engine.cost.printed import parse_printed
 from engine.frontends.onnx import load_onnx
@@ -126,34 +126,19 @@ def test_it_computes_the_same_and_all_names_are_short() -> None:
     assert {name for name in used if len(name) != len("t00000")} == {"x", "y"}
 
 
-def test_tensors_of_inner_graphs_follow_those_around_them() -> None:
-    def branch(name: str, op: str) -> onnx.GraphProto:
-        node = helper.make_node(op, ["outer", "outer"], [f"{name}_rs"], name=name)
-        out = helper.make_tensor_value_info(f"{name}_rs", TensorProto.FLOAT, [2])
-        return helper.make_graph([node], name, [], [out])
+INNER = """
+<ir_version: 8, opset_import: ["": 17]>
+g (float[2] x, bool flag) => (float[2] y) {
+  [scalar] outer = Relu (x)
+  [ints] y = If (flag) <
+    then_branch = yes () => (float[2] yes_rs) { [yes] yes_rs = Add (outer, outer) },
+    else_branch = no () => (float[2] no_rs) { [no] no_rs = Mul (outer, outer) }>
+}
+"""
 
-    nodes = [
-        helper.make_node("Relu", ["x"], ["outer"], name="scalar"),
-        helper.make_node(
-            "If",
-            ["flag"],
-            ["y"],
-            name="ints",
-            then_branch=branch("yes", "Add"),
-            else_branch=branch("no", "Mul"),
-        ),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]),
-            helper.make_tensor_value_info("flag", TensorProto.BOOL, []),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    made.ir_version = 8
+
+def test_tensors_of_inner_graphs_follow_those_around_them() -> None:
+    made = onnx.parser.parse_model(INNER)
     data, names = neutral_names(made.SerializeToString())
     assert set(names.users.values()) == {"scalar", "ints", "outer", "yes", "no", "yes_rs", "no_rs"}
     session = ort.InferenceSession(data)

@@ -19,7 +19,7 @@ from engine.toolkit.environments.checking import judge
 from engine.toolkit.environments.places import READY, held
 from engine.toolkit.environments.probe import Attempt, Package, Probe, probe
 from engine.toolkit.toolkit import Toolkit
-from engine.wire.vendor import ToolkitAdoptParams, ToolkitName
+from engine.wire.vendor import ToolkitAdoptParams, ToolkitEnvironment, ToolkitName
 from tests.toolkit.environments.standins import Stand, environment, put, site_of, toolkit
 
 NUMPY = Stand("numpy", "1.26.4", files={"numpy/__init__.py": ""})
@@ -46,19 +46,19 @@ def place(bare: Path) -> Path:
     return bare
 
 
-def adopted(place: Path, name: str | None = None) -> str:
-    return adopt(ToolkitAdoptParams(str(place), name), NullReporter()).name
+def adopted(place: Path | str, name: str | None = None) -> ToolkitEnvironment:
+    return adopt(ToolkitAdoptParams(str(place), name), NullReporter())
 
 
 def test_one_that_the_user_made(place: Path) -> None:
     """Adopted by folder or interpreter, used, the default, forgotten; nothing is written there."""
     before = sorted(place.rglob("*"))
-    found = adopt(ToolkitAdoptParams(str(place)), NullReporter())
+    found = adopted(place)
     assert (found.name, found.generation, found.version) == ("toolkit2", 2, "2.2.9")
     assert (found.state, found.managed, found.folder) == ("ready", False, str(place))
     assert found.python == str(place / "bin" / "python")
     assert find(2) == found
-    again = adopt(ToolkitAdoptParams(found.python, "mine"), NullReporter())
+    again = adopted(found.python, "mine")
     assert (again.name, len(known())) == ("mine", 1)
     assert make_default("mine").default
     assert check("mine", NullReporter()).state == "ready"
@@ -102,6 +102,17 @@ def test_what_is_no_environment_of_a_toolkit(place: Path, tmp_path: Path) -> Non
     assert known() == ()
 
 
+LIBRARY = "libGL.so.1: cannot open shared object file: No such file or directory"
+GLIBC = "/lib/libc.so.6: version `GLIBC_2.99' not found (required by x.so)"
+SPOILT = {
+    "a crash": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+    "a library": f"raise ImportError({LIBRARY!r})\n",
+    "glibc": f"raise ImportError({GLIBC!r})\n",
+    "damage": "def (\n",
+}
+"""What stands in the place of onnx."""
+
+
 @pytest.mark.parametrize(
     ("spoil", "package", "said", "fix"),
     [
@@ -130,7 +141,7 @@ def test_what_is_no_environment_of_a_toolkit(place: Path, tmp_path: Path) -> Non
 def test_the_one_bad_package_is_named(
     place: Path, spoil: str, package: str, said: str, fix: str
 ) -> None:
-    name = adopted(place)
+    name = adopted(place).name
     site = site_of(place)
     onnx = site / "onnx.py"
     if spoil == "no onnx":
@@ -146,16 +157,8 @@ def test_the_one_bad_package_is_named(
         shutil.rmtree(site / "setuptools-75.8.0.dist-info")
         (site / "pkg_resources.py").unlink()
         put(place, replace(SETUPTOOLS, version="82.0", files={}))
-    elif spoil == "a crash":
-        onnx.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "utf-8")
-    elif spoil == "a library":
-        library = "libGL.so.1: cannot open shared object file: No such file or directory"
-        onnx.write_text(f"raise ImportError({library!r})\n", "utf-8")
-    elif spoil == "glibc":
-        text = "/lib/libc.so.6: version `GLIBC_2.99' not found (required by x.so)"
-        onnx.write_text(f"raise ImportError({text!r})\n", "utf-8")
-    elif spoil == "damage":
-        onnx.write_text("def (\n", "utf-8")
+    elif spoil in SPOILT:
+        onnx.write_text(SPOILT[spoil], "utf-8")
     else:
         (site / "rknn" / "api" / "__init__.py").write_text("1 / 0\n", "utf-8")
     found = check(name, NullReporter())
@@ -174,7 +177,7 @@ def test_the_one_bad_package_is_named(
 def test_another_version_that_works_is_a_warning(place: Path) -> None:
     shutil.rmtree(site_of(place) / "numpy-1.26.4.dist-info")
     put(place, replace(NUMPY, version="2.2.6"))
-    found = adopt(ToolkitAdoptParams(str(place)), NullReporter())
+    found = adopted(place)
     assert found.state == "ready"
     (finding,) = found.findings
     assert (finding.severity, finding.where) == ("warning", "numpy")
@@ -199,13 +202,13 @@ def test_nothing_of_where_the_user_stands_is_imported(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("PYTHONHOME", str(tmp_path))
-    assert adopt(ToolkitAdoptParams(str(place)), NullReporter()).state == "ready"
+    assert adopted(place).state == "ready"
 
 
 def test_generation_1_is_told_apart(place: Path) -> None:
     shutil.rmtree(site_of(place) / "rknn_toolkit2-2.2.9.dist-info")
     put(place, toolkit("1.7.5", "numpy==1.26.4", generation=1))
-    found = adopt(ToolkitAdoptParams(str(place)), NullReporter())
+    found = adopted(place)
     assert (found.name, found.generation, found.version) == ("toolkit1", 1, "1.7.5")
     assert find(1) == found
     with pytest.raises(ToolkitError):
@@ -246,8 +249,7 @@ def test_known_texts_of_real_packages() -> None:
     text = "TypeError: Descriptors cannot be created directly."
     assert blamed("onnx", text, **versions).startswith("protobuf: protobuf 6.31.1 does not fit")
     assert "protobuf==4.25.4" in blamed("onnx", text, **versions)
-    text = "ImportError: libGL.so.1: cannot open shared object file: No such file or directory"
-    told = blamed("cv2", text, numpy="1.26.4", protobuf="4.25.4")
+    told = blamed("cv2", f"ImportError: {LIBRARY}", numpy="1.26.4", protobuf="4.25.4")
     assert "libgl1" in told
     assert "opencv-python-headless==4.11.0.86" in told
     text = "OSError: libcublas.so.12: cannot open shared object file: No such file or directory"

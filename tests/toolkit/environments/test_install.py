@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.base.errors import OutputError, ToolkitError, UsageError
+from engine.base.errors import EngineError, OutputError, ToolkitError, UsageError
 from engine.base.events import CallbackReporter, Event, NullReporter, Progress, StageStarted
 from engine.base.paths import state_folder
 from engine.toolkit.environments import find, held, install, known, making, remove
@@ -20,8 +20,11 @@ from tests.toolkit.environments.standins import site_of, toolkit, wheel, wheels
 pytestmark = pytest.mark.usefixtures("stand_in_pins")
 
 
-def asked(**more: Any) -> ToolkitInstallParams:
-    return ToolkitInstallParams(**more)
+def refused(kind: type[EngineError], words: str, **asked: Any) -> EngineError:
+    """How an installation is refused that is asked for so."""
+    with pytest.raises(kind, match=words) as raised:
+        install(ToolkitInstallParams(**asked), NullReporter())
+    return raised.value
 
 
 @pytest.mark.long
@@ -29,7 +32,7 @@ def test_an_environment_from_a_folder_of_wheels(tmp_path: Path) -> None:
     """Made, found, not made twice, removed."""
     folder = wheels(tmp_path / "wheels")
     events: list[Event] = []
-    made = install(asked(wheels=str(folder)), CallbackReporter(events.append))
+    made = install(ToolkitInstallParams(wheels=str(folder)), CallbackReporter(events.append))
     assert (made.name, made.version, made.state) == ("toolkit2", "2.3.2", "ready")
     assert made.managed
     assert made.default
@@ -48,7 +51,7 @@ def test_an_environment_from_a_folder_of_wheels(tmp_path: Path) -> None:
     assert "Successfully installed" in log.read_text("utf-8")
     # again: it is there, and nothing is run
     events.clear()
-    assert install(asked(wheels="/nowhere"), CallbackReporter(events.append)) == made
+    assert install(ToolkitInstallParams(wheels="/nowhere"), CallbackReporter(events.append)) == made
     assert not any(isinstance(event, StageStarted) for event in events)
     # the registry is lost: its own mark is enough
     (state_folder() / "toolkits.json").unlink()
@@ -67,49 +70,40 @@ def test_missing_wheels_are_all_named_before_anything_is_made(tmp_path: Path) ->
     (folder / "base_part-1.0-py3-none-any.whl").unlink()
     (folder / "rknn_toolkit2-2.3.2-py3-none-any.whl").unlink()
     wheel(folder, toolkit(), "cp27-cp27m-any")
-    with pytest.raises(ToolkitError, match="lacks 2 of the wheels") as raised:
-        install(asked(wheels=str(folder)), NullReporter())
+    error = refused(ToolkitError, "lacks 2 of the wheels", wheels=str(folder))
     for name in ("base-part==1.0", "rknn-toolkit2==2.3.2"):
-        assert name in raised.value.what
-        assert name in raised.value.remedy
-    assert "middle-part" not in raised.value.what
+        assert name in error.what
+        assert name in error.remedy
+    assert "middle-part" not in error.what
     assert not toolkits_folder().exists()
-    with pytest.raises(ToolkitError, match="cannot be read"):
-        install(asked(wheels=str(tmp_path / "none")), NullReporter())
+    refused(ToolkitError, "cannot be read", wheels=str(tmp_path / "none"))
 
 
 def test_what_cannot_be_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(wheels(tmp_path / "wheels"))
-    with pytest.raises(ToolkitError, match=r"9\.9") as raised:
-        install(asked(version="9.9"), NullReporter())
-    assert "2.3.2 and 2.4.0" in raised.value.remedy
-    with pytest.raises(ToolkitError, match="no Python that has venv"):
-        install(asked(python="/bin/false"), NullReporter())
-    with pytest.raises(UsageError, match="cannot be the name"):
-        install(asked(name="../x"), NullReporter())
+    error = refused(ToolkitError, r"9\.9", version="9.9")
+    assert "2.3.2 and 2.4.0" in error.remedy
+    refused(ToolkitError, "no Python that has venv", python="/bin/false")
+    refused(UsageError, "cannot be the name", name="../x")
     mine = tmp_path / "mine" / "file.txt"
     mine.parent.mkdir()
     mine.write_text("keep", encoding="utf-8")
-    with pytest.raises(ToolkitError, match="something else"):
-        install(asked(folder=str(mine.parent), wheels=folder), NullReporter())
+    refused(ToolkitError, "something else", folder=str(mine.parent), wheels=folder)
     assert mine.read_text("utf-8") == "keep"
-    with pytest.raises(OutputError):
-        install(asked(folder=str(mine / "below"), wheels=folder), NullReporter())
+    refused(OutputError, "below", folder=str(mine / "below"), wheels=folder)
     full = shutil.disk_usage("/")._replace(free=1 << 20)
     monkeypatch.setattr("shutil.disk_usage", lambda _: full)
-    with pytest.raises(ToolkitError, match="has room for"):
-        install(asked(wheels=folder), NullReporter())
+    refused(ToolkitError, "has room for", wheels=folder)
     assert not (toolkits_folder() / "toolkit2").exists()
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(ToolkitError, match="Linux on riscv64"):
-        install(asked(wheels=folder), NullReporter())
+    refused(ToolkitError, "Linux on riscv64", wheels=folder)
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
     folder = str(wheels(tmp_path / "wheels"))
     place = toolkits_folder() / "toolkit2"
     with held(place, alone=True), pytest.raises(ToolkitError, match="in use"):
-        install(asked(wheels=folder), NullReporter())
+        install(ToolkitInstallParams(wheels=folder), NullReporter())
     assert not place.exists()
 
 
@@ -117,18 +111,18 @@ def test_an_unfinished_one_keeps_its_name_and_another_version_gets_one(tmp_path:
     place = toolkits_folder() / "toolkit2"
     place.mkdir(parents=True)
     (place / UNFINISHED).touch()
-    assert making._target(asked(), "2.3.2") == ("toolkit2", place)
+    assert making._target(ToolkitInstallParams(), "2.3.2") == ("toolkit2", place)
     (place / READY).write_text("x", "utf-8")
     site = place / "lib" / "python3.11" / "site-packages" / "rknn_toolkit2-2.3.2.dist-info"
     site.mkdir(parents=True)
-    name, folder = making._target(asked(version="2.4.0"), "2.4.0")
+    name, folder = making._target(ToolkitInstallParams(version="2.4.0"), "2.4.0")
     assert (name, folder) == ("toolkit2-2.4.0", toolkits_folder() / "toolkit2-2.4.0")
-    assert making._target(asked(folder=str(tmp_path)), "2.3.2")[1] == tmp_path
+    assert making._target(ToolkitInstallParams(folder=str(tmp_path)), "2.3.2")[1] == tmp_path
 
 
 def test_the_variable_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNTUI_VENDOR", str(tmp_path / "given"))
-    assert making._target(asked(), "2.3.2") == ("toolkit2", tmp_path / "given")
+    assert making._target(ToolkitInstallParams(), "2.3.2") == ("toolkit2", tmp_path / "given")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from engine.toolkit.environments import check, find, install, known
 from engine.toolkit.environments import wheels as pinned
 from engine.toolkit.environments.places import UNFINISHED, toolkits_folder
 from engine.wire.vendor import ToolkitInstallParams
+from tests.devices.waiting import until
 from tests.toolkit.environments.standins import site_of, wheels
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("stand_in_pins")]
@@ -74,13 +74,6 @@ def _running(folder: Path) -> list[int]:
     return found
 
 
-def _until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.05)
-
-
 def test_cancelled(index: _Index) -> None:
     """Nothing is left: no process, no folder."""
     reporter = CallbackReporter(lambda _: None, index.asked.is_set)
@@ -109,7 +102,7 @@ def test_killed(index: _Index, tmp_path: Path) -> None:
         assert index.asked.wait(120)
         assert _running(place)
         process.send_signal(signal.SIGKILL)
-    _until(lambda: not _running(place))
+    until(lambda: not _running(place), "its children end")
     assert (place / UNFINISHED).exists()
     (found,) = known()
     assert (found.name, found.state) == ("toolkit2", "unfinished")
