@@ -46,6 +46,17 @@ def patience() -> Iterator[None]:
         yield
 
 
+def ran(*words: object, check: bool = False, **more: Any) -> subprocess.CompletedProcess[str]:
+    """A program that has ended, and what it said."""
+    command = [str(word) for word in words]
+    return subprocess.run(command, capture_output=True, text=True, check=check, **more)
+
+
+def printed(code: str, *words: object) -> list[str]:
+    """The words that a program of Python prints, in a process of its own."""
+    return ran(sys.executable, "-P", "-c", code, *words, check=True).stdout.split()
+
+
 def told_by(
     root: Path, module: str, *words: object, at: Path | None = None, **variables: str
 ) -> list[Any]:
@@ -57,18 +68,12 @@ def told_by(
         at: where it notes what it does, for a crash of native code.
         variables: of its environment.
     """
-    ran = subprocess.run(
-        [sys.executable, "-m", module, *map(str, words)],
-        cwd=root,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        timeout=1500,
-        check=False,
+    done = ran(
+        sys.executable, "-m", module, *words, cwd=root, env=os.environ | variables, timeout=1500
     )
-    where = at.read_text() if at is not None and at.exists() else ran.stdout[-300:]
-    assert ran.returncode == 0, f"{module}: {ran.returncode} at {where}:\n{ran.stderr[-3000:]}"
-    return [json.loads(line) for line in ran.stdout.splitlines()]
+    where = at.read_text() if at is not None and at.exists() else done.stdout[-300:]
+    assert done.returncode == 0, f"{module}: {done.returncode} at {where}:\n{done.stderr[-3000:]}"
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @contextmanager

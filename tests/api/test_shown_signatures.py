@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 import re
-import subprocess
 import sys
 from inspect import Parameter
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from engine.api import RKNN
 from engine.api.signatures import KEYWORDS, POSITIONAL
 from scripts.make_api_stub import STUB, stub
+from tests.safety import ran
 
 METHODS = sorted({method for method, _ in POSITIONAL})
 
@@ -119,14 +119,9 @@ def test_mypy_finds_a_wrong_argument_in_a_user_s_script(tmp_path: Path) -> None:
     for at, package in enumerate(("engine.api", "rknn.api")):
         (tmp_path / f"script_{at}.py").write_text(_SCRIPT.format(package=package))
     root = STUB.parents[2]
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "script_0.py", "script_1.py"],
-        cwd=tmp_path,
-        env=os.environ | {"MYPYPATH": f"{root / 'engine/api/drop_in'}{os.pathsep}{root}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    paths = {"MYPYPATH": f"{root / 'engine/api/drop_in'}{os.pathsep}{root}"}
+    words = [sys.executable, "-m", "mypy", "script_0.py", "script_1.py"]
+    checked = ran(*words, cwd=tmp_path, env=os.environ | paths)
     found = re.findall(r"(script_\d)\.py:(\d+): error", checked.stdout)
     wrong = {(f"script_{at}", str(line)) for at in (0, 1) for line in (5, 6, 8, 9)}
     assert set(found) == wrong, checked.stdout + checked.stderr
@@ -150,13 +145,7 @@ print("ANSWER" + json.dumps(found))
 @pytest.mark.long
 @pytest.mark.vendor
 def test_the_signatures_are_those_of_the_vendors_class(vendor_folder: Path, tmp_path: Path) -> None:
-    asked = subprocess.run(
-        [str(vendor_folder / "bin" / "python"), "-c", _ASK],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    asked = ran(vendor_folder / "bin" / "python", "-c", _ASK, cwd=tmp_path, check=True)
     theirs = json.loads(asked.stdout.partition("ANSWER")[2])
     for method in sorted(set(theirs) & set(METHODS)):
         ours = [

@@ -13,8 +13,8 @@ import pytest
 
 from engine.base.peers.limits import trim_heap
 from engine.graph.execute import PartedRun
-from tests.base.test_onnx_ir_import import printed
 from tests.quantize.models import Net
+from tests.safety import printed
 
 
 class _Circle:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
+from tests.safety import printed
+
 BESIDE = "import sys, threading\nimport engine.graph, onnx_ir\n"
-
-
-def printed(code: str) -> list[str]:
-    """The words that a program prints, in a Python of its own."""
-    found = subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
-    )
-    return found.stdout.split()
 
 
 def test_a_graph_needs_no_sympy_and_symbolic_sizes_do() -> None:

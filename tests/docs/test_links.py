@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.safety import ran
 
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 CITATION = re.compile(r"\[(RKNN-[A-Z0-9]+ [0-9.]+), [0-9]")
@@ -14,13 +15,8 @@ CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def tracked(repository: Path, *patterns: str) -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
-        cwd=repository,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    listed = ran(*words, cwd=repository)
     if listed.returncode:
         pytest.skip("not a checkout")
     return [path for name in listed.stdout.split() if (path := repository / name).is_file()]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.safety import ran
 
 REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
 
 
 def counts(repository: Path, *paths: Path) -> tuple[int, str]:
-    command = [sys.executable, str(repository / ".ci" / "counts.py"), *map(str, paths)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran(sys.executable, repository / ".ci" / "counts.py", *paths)
     return done.returncode, done.stdout
 
 
@@ -35,16 +35,10 @@ def run_skipping_tests(repository: Path, folder: Path, required: str) -> str:
         "def test_other(): pytest.skip('just so')\n"
         "def test_good(): pass\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-c", str(repository / "pyproject.toml"),
-         "--rootdir", str(repository), "-p", "no:cacheprovider", str(folder)],
-        env=os.environ
-        | {"RKNNTUI_REQUIRE": required, "RKNNTUI_ZOO": str(folder / "none"), "PYTEST_ADDOPTS": ""},
-        cwd=repository,
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
+    words = ["-m", "pytest", "-q", "-c", repository / "pyproject.toml", "--rootdir", repository]
+    given = {"RKNNTUI_REQUIRE": required, "RKNNTUI_ZOO": str(folder / "none"), "PYTEST_ADDOPTS": ""}
+    words += ["-p", "no:cacheprovider", folder]
+    done = ran(sys.executable, *words, env=os.environ | given, cwd=repository)
     return done.stdout.splitlines()[-1]
 
 
@@ -57,14 +51,8 @@ def test_a_required_test_that_is_skipped_fails(repository: Path, tmp_path: Path)
 
 
 def missing_packages(repository: Path, path: str) -> list[str]:
-    done = subprocess.run(
-        ["/bin/sh", str(repository / ".ci" / "packages"), "--list"],
-        env={"PATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split()
+    words = ["/bin/sh", repository / ".ci" / "packages", "--list"]
+    return ran(*words, env={"PATH": path}, check=True).stdout.split()
 
 
 def test_a_program_that_is_missing_names_its_packages(repository: Path, tmp_path: Path) -> None:
@@ -79,27 +67,15 @@ def test_a_program_that_is_missing_names_its_packages(repository: Path, tmp_path
 def test_without_rights_it_says_what_to_install(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
     (tmp_path / "id").chmod(0o755)
-    done = subprocess.run(
-        ["/bin/sh", str(repository / ".ci" / "packages")],
-        env={"PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran("/bin/sh", repository / ".ci" / "packages", env={"PATH": str(tmp_path)})
     assert done.returncode == 1
     assert "missing: adb" in done.stdout
     assert "apt-get install" in done.stdout
 
 
 def test_boards_are_not_made_without_the_vendors_files(repository: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["/bin/sh", str(repository / ".ci" / "boards")],
-        env=os.environ
-        | {"RKNNTUI_SHARED": str(tmp_path / "none"), "RKNNTUI_BOARDS": str(tmp_path / "room")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    places = {"RKNNTUI_SHARED": str(tmp_path / "none"), "RKNNTUI_BOARDS": str(tmp_path / "room")}
+    done = ran("/bin/sh", repository / ".ci" / "boards", env=os.environ | places)
     assert done.returncode == 1
     assert f"there is no {tmp_path / 'none'}" in done.stdout
     assert not (tmp_path / "room").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tomllib
 import zipfile
@@ -12,6 +11,7 @@ import pytest
 
 from engine import __version__
 from engine.base.process import DROP_IN
+from tests.safety import ran
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -31,8 +31,7 @@ def test_it_is_of_this_version_and_of_the_files_that_script_uses(repository: Pat
 @pytest.mark.long
 def test_the_wheel_has_both_packages(repository: Path, tmp_path: Path) -> None:
     """Built from its source archive, as pip does."""
-    command = [sys.executable, "-m", "build", "--outdir", str(tmp_path), str(repository / "compat")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran(sys.executable, "-m", "build", "--outdir", tmp_path, repository / "compat")
     assert done.returncode == 0, done.stdout + done.stderr
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         names = {n for n in wheel.namelist() if ".dist-info/" not in n}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.safety import ran
 
 HALF = 1024
 """MB: half of a board with 2 GB; the rest is the system's, and the model's on the NPU."""
@@ -15,10 +16,7 @@ HALF = 1024
 
 @pytest.mark.long
 def test_it_fits_into_a_board_of_two_gigabytes(repository: Path) -> None:
-    script = repository / "benchmarks" / "on_board.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--json"], capture_output=True, text=True, check=False
-    )
+    done = ran(sys.executable, repository / "benchmarks" / "on_board.py", "--json")
     assert done.returncode == 0, done.stderr
     taken = {each["name"]: each["peak_mb"] for each in json.loads(done.stdout)["taken"]}
     assert len(taken) == 6

@@ -13,6 +13,7 @@ import pytest
 
 from engine import run_job
 from rknntui.demo import demo_recipe, demo_test_samples
+from tests.safety import ran
 
 pytestmark = pytest.mark.long
 
@@ -20,13 +21,8 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's files as they are now, without any environment."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=repository,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = ran(*words, cwd=repository, check=True).stdout
     place = tmp_path_factory.mktemp("new") / "clone"
     for name in filter(None, listed.split("\0")):
         if (repository / name).exists():
@@ -49,15 +45,8 @@ def environment(home: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def report(clone: Path, home: Path) -> dict[str, object]:
     """What ``./demo --headless --json`` prints in a fresh clone with an empty home."""
-    done = subprocess.run(
-        ["./demo", "--headless", "--json"],
-        cwd=clone,
-        env=environment(home),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["./demo", "--headless", "--json"]
+    done = ran(*words, cwd=clone, env=environment(home), stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
     parsed = json.loads(done.stdout)
     assert isinstance(parsed, dict)
@@ -119,14 +108,7 @@ def test_the_home_holds_only_our_folders(report: dict[str, object], home: Path) 
 
 def test_a_second_run_sets_nothing_up(report: dict[str, object], clone: Path, home: Path) -> None:
     assert report
-    done = subprocess.run(
-        [str(clone / "demo"), "--help"],
-        cwd=home,
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran(clone / "demo", "--help", cwd=home, env=environment(home))
     assert done.returncode == 0
     assert done.stderr == ""
     assert "--headless" in done.stdout

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +18,7 @@ from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.source import RecipeSource
 from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe
+from tests.safety import printed
 
 
 def value(name: str, *shape: int) -> onnx.ValueInfoProto:
@@ -122,7 +121,4 @@ def test_a_worker_that_compiles_imports_nothing_large_that_it_does_not_use() -> 
         "large = 'sympy onnx.reference engine.hybrid engine.accuracy torch tensorflow'.split()\n"
         "print(*[name for name in large if name in sys.modules])\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
-    )
-    assert found.stdout.split() == []
+    assert printed(code) == []

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from rknntui.demo import demo_recipe
+from tests.safety import ran
 
 ROOT = Path(__file__).parents[2]
 
@@ -189,11 +190,8 @@ def test_a_sweep_takes_nothing_from_folders_of_another_user(trap: Trap, stranger
     script.write_text(SWEEP)
     asked = {"recipe": demo_recipe(), "axes": {"quantized_method": ["channel", "layer"]}}
     with watched(trap, stranger) as tried:
-        found = subprocess.run(
-            [sys.executable, str(script), json.dumps(asked)],
-            check=False,
-            capture_output=True,
-            text=True,
+        found = ran(
+            *(sys.executable, script, json.dumps(asked)),
             timeout=300,
             env=trap.environment,
             cwd=trap.victim.parent,
@@ -213,14 +211,6 @@ def test_a_build_takes_nothing_from_folders_of_another_user(
     words = ["-m", "rknntui", "build", recipe["model"], "-o", str(tmp_path / "m.rknn")]
     words += ["--dataset", recipe["dataset"]]
     with watched(trap, stranger):
-        found = subprocess.run(
-            [sys.executable, *words],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=trap.environment,
-            cwd=tmp_path,
-        )
+        found = ran(sys.executable, *words, timeout=300, env=trap.environment, cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     trap.check()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from engine.base import confine
 from tests.base.confine import attack
 from tests.base.confine.scene import DENIED, STRANGER, Scene, require_walls, scene
+from tests.safety import ran
 
 USERS = {"itself": os.geteuid(), "stranger": STRANGER}
 FILES = 1 << 1 | 1 << 2
@@ -43,12 +43,8 @@ def run(place: Scene, role: str, **more: Any) -> dict[str, Any]:
     code = place.root / "engine" / "base" / "confine"
     shutil.copytree(Path(confine.__file__).parent, code)
     program = shutil.copy(attack.__file__, place.root / "engine")
-    words = [python, "-I", "-B", program, role, str(code)]
-    done = subprocess.run(
-        [*words, json.dumps(place.given | more)],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = ran(
+        *(python, "-I", "-B", program, role, code, json.dumps(place.given | more)),
         cwd=place.folder,
         start_new_session=True,
         timeout=60,

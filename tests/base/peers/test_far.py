@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from engine.base.peers import far
 from engine.base.peers.far import Lines, ProtocolError, decode, encode
 from tests.base.peers.conftest import TOY, toy_child
+from tests.safety import ran
 
 OTHERS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
 
@@ -110,12 +111,6 @@ far._START_SECONDS = 0.2
 {how}
 far.FarEnd(*os.pipe()).serve({{}})
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        check=False,
-        stdin=subprocess.PIPE,
-        capture_output=True,
-        timeout=60,
-    )
+    done = ran(sys.executable, "-c", script, stdin=subprocess.PIPE, timeout=60)
     assert done.returncode == far.BROKEN
-    assert said in done.stderr.decode()
+    assert said in done.stderr
