@@ -16,6 +16,7 @@ import pytest
 
 from engine import Worker
 from rknntui.cli import root, session
+from tests.safety import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,39 +34,71 @@ class Ran:
         """Standard output as JSON."""
         return json.loads(self.out)
 
-    def checked(self, code: int | None) -> Self:
-        """The same; fails on a traceback, and on another exit code where one is given."""
+    def checked(self, code: int | None, says: str | tuple[str, ...]) -> Self:
+        """The same; fails on a traceback, on another exit code where one is given, and where a text
+        is missing in what is printed, of a failure in what is told of it.
+        """
         assert "Traceback" not in self.out + self.err, self.err
         assert code in (None, self.code), self.err
+        for text in (says,) if isinstance(says, str) else says:
+            assert text in (self.err if self.code else self.out), self.out + self.err
         return self
 
 
 Run = Callable[..., Ran]
 
 
+def start(
+    *arguments: str | Path, cwd: Path | None = None, stdin: int | None = None, **variables: str
+) -> subprocess.Popen[str]:
+    """``rknntui ARGUMENTS``, which runs meanwhile."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "rknntui", *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process: subprocess.Popen[str], typed: str | None = None) -> Ran:
+    """What a program left that was given a text to read; it is killed where it does not end."""
+    with process:
+        try:
+            out, err = process.communicate(typed, timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return Ran(process.returncode, out, err)
+
+
+def python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A program of Python that has run with ours to import."""
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.fixture
 def rknntui(tmp_path: Path) -> Run:
-    """Run ``rknntui ARGUMENTS`` in ``tmp_path`` (or ``cwd``); fails on a traceback, and on another
-    exit code than ``exit`` where that is given.
+    """Run ``rknntui ARGUMENTS`` in ``tmp_path`` (or ``cwd``); fails on a traceback, on another exit
+    code than ``exit`` where that is given, and where it says none of ``says``.
     """
 
     def run(
         *arguments: str | Path,
         cwd: Path | None = None,
-        timeout: float = 120,
         exit: int | None = None,  # noqa: A002 - of the exit code
+        says: str | tuple[str, ...] = (),
     ) -> Ran:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "rknntui", *map(str, arguments)],
-            cwd=cwd or tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        return Ran(done.returncode, done.stdout, done.stderr).checked(exit)
+        process = start(*arguments, cwd=cwd or tmp_path, stdin=subprocess.DEVNULL)
+        return ended(process).checked(exit, says)
 
     return run
 
@@ -118,11 +151,12 @@ def warm(
         *arguments: str | Path,
         cwd: Path | None = None,
         exit: int | None = None,  # noqa: A002 - of the exit code
+        says: str | tuple[str, ...] = (),
     ) -> Ran:
         monkeypatch.chdir(cwd or tmp_path)
         capfd.readouterr()
         code = root.run([*map(str, arguments)])
         out, err = capfd.readouterr()
-        return Ran(code, out, err).checked(exit)
+        return Ran(code, out, err).checked(exit, says)
 
     return run

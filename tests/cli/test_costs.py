@@ -57,7 +57,7 @@ def test_chips_without_a_model_are_facts_with_sources(warm: Run) -> None:
     figures = ran.json["chips"][0]["figures"]
     assert figures
     assert all(each["source"] for each in figures)
-    assert "rk1808" in warm("chips").out
+    warm("chips", says="rk1808")
 
 
 def test_perf_of_a_chip_is_estimated_per_layer(warm: Run, model: Path) -> None:
@@ -65,7 +65,7 @@ def test_perf_of_a_chip_is_estimated_per_layer(warm: Run, model: Path) -> None:
     one = ran.json["chips"][0]
     assert one["label"] == "estimated"
     assert sum(row["total_cycles"] for row in one["layers"]) == one["total_cycles"] > 0
-    assert "(estimated)" in warm("perf", "estimate", model, "--chip", "rk3566", "-q").out
+    warm("perf", "estimate", model, "--chip", "rk3566", "-q", says="(estimated)")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_another_input_size_costs_something_else(warm: Run, model: Path) -> None
     warm(*asked, "--input-size", "nobody=1,3,32,32", exit=2)
     assert warm(*asked, "--input-size", "x=1,3,many").code == 2
     two = ("--input-size", "1,3,32,32", "--input-size", "1,3,64,64")
-    assert "Two sizes are given" in warm(*asked, *two).err
+    warm(*asked, *two, says="Two sizes are given")
 
 
 def test_what_if_is_float16_or_another_clock(warm: Run, model: Path) -> None:
@@ -249,7 +249,7 @@ def test_advice_stands_behind_the_layers(warm: Run, model: Path) -> None:
     asked = ("perf", "estimate", model, "--chip", "rk3566", "--advice", "-q")
     ran = warm(*asked, "--json", exit=0)
     assert [one["chip"] for one in ran.json["advice"]] == ["rk3566"]
-    assert "To make it faster on rk3566 (estimated)" in warm(*asked).out
+    warm(*asked, says="To make it faster on rk3566 (estimated)")
     warm("perf", model, "--advice", exit=2)
 
 

@@ -51,9 +51,7 @@ def test_the_files_of_a_first_try(rknntui: Run, tmp_path: Path) -> None:
     assert len(list((folder / "photos").glob("*.png"))) == 100
     assert sorted(path.name for path in tmp_path.iterdir()) == ["try"]
 
-    again = rknntui("demo", "--copy", "try", exit=11)
-    assert "exists already" in again.err
+    rknntui("demo", "--copy", "try", exit=11, says="exists already")
     (tmp_path / "empty").mkdir()
     assert rknntui("demo", "--copy", "empty", "--json").json["files"][0] == "model.onnx"
-    missing = rknntui("demo", "--copy", "no/folder", exit=10)
-    assert "does not exist" in missing.err
+    rknntui("demo", "--copy", "no/folder", exit=10, says="does not exist")

@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from rknntui.demo import demo_folder
-from tests.cli.conftest import ROOT, Run
+from tests.cli.conftest import ROOT, Run, python, start
 from tests.safety import PATIENCE
 
 MODEL = demo_folder() / "digits_demo.onnx"
@@ -27,16 +27,13 @@ def files(folder: Path) -> set[str]:
 
 
 def test_missing_file(rknntui: Run) -> None:
-    ran = rknntui("build", "none.onnx", "--no-quantize", exit=4)
-    assert "does not exist" in ran.err
-    assert "fix:" in ran.err
+    rknntui("build", "none.onnx", "--no-quantize", exit=4, says=("does not exist", "fix:"))
 
 
 def test_truncated_onnx(rknntui: Run, tmp_path: Path) -> None:
     data = MODEL.read_bytes()
     (tmp_path / "half.onnx").write_bytes(data[: len(data) // 2])
-    ran = rknntui("build", "half.onnx", "--no-quantize", "-o", "x.rknn", exit=4)
-    assert "fix:" in ran.err
+    rknntui("build", "half.onnx", "--no-quantize", "-o", "x.rknn", exit=4, says="fix:")
     assert files(tmp_path) == {"half.onnx"}
 
 
@@ -52,8 +49,7 @@ def test_unsupported_operator(warm: Run, tmp_path: Path) -> None:
     graph = helper.make_graph([node], "g", value[:1], value[1:])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.domain", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "c.onnx")
-    ran = warm("build", "c.onnx", "--no-quantize", exit=5)
-    assert "cstThing" in ran.err
+    warm("build", "c.onnx", "--no-quantize", exit=5, says="cstThing")
 
 
 @pytest.mark.parametrize(
@@ -83,8 +79,7 @@ def test_corrupt_container(warm: Run, tmp_path: Path) -> None:
 
 
 def test_read_only_folder(rknntui: Run) -> None:
-    ran = rknntui("build", MODEL, "--no-quantize", "-o", "/proc/x.rknn", exit=10)
-    assert "fix:" in ran.err
+    rknntui("build", MODEL, "--no-quantize", "-o", "/proc/x.rknn", exit=10, says="fix:")
 
 
 def test_wrong_usage(warm: Run) -> None:
@@ -96,20 +91,12 @@ def test_wrong_usage(warm: Run) -> None:
     ):
         ran = warm(*arguments, exit=2)
         assert word in ran.err
-    ran = warm("build", MODEL, "--outputs", "logitz", "--no-quantize", exit=4)
-    assert "logits" in ran.err
+    warm("build", MODEL, "--outputs", "logitz", "--no-quantize", exit=4, says="logits")
 
 
 def test_ctrl_c_cancels(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "rknntui", "build", MODEL, "--dataset", DATASET]
-    child = subprocess.Popen(
-        [*map(str, command), "-o", "x.rknn", "--refresh"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    flags = ("--dataset", DATASET, "-o", "x.rknn", "--refresh")
+    child = start("build", MODEL, *flags, cwd=tmp_path)
     assert child.stderr is not None
     first = child.stderr.readline()  # the first stage is done: the job runs
     assert first.startswith("[1/")
@@ -204,7 +191,7 @@ def test_mistakes_of_a_recipe_are_told_and_stop_the_build(warm: Run, tmp_path: P
     recipe.write_text("- 1\n")  # not even a mapping: still meant as a recipe
     warm("build", recipe, exit=3)
     recipe.write_text("version: 1\nsource:\n  model: !!python/object/apply:os.getcwd []\n")
-    assert "not valid YAML" in warm("build", recipe).err
+    warm("build", recipe, says="not valid YAML")
 
 
 def test_an_unfinished_recipe_is_written_and_what_is_missing_told(warm: Run) -> None:
@@ -221,8 +208,7 @@ def test_an_output_that_cannot_be_is_told_before_the_work(
 ) -> None:
     (tmp_path / "there.rknn").write_text("mine")
     for verb in (("build", MODEL, "--no-quantize"), ("demo", "--headless")):
-        ran = warm(*verb, "-o", output, exit=code)
-        assert "fix:" in ran.err
+        ran = warm(*verb, "-o", output, exit=code, says="fix:")
         assert "[1/" not in ran.err  # no stage was run
     assert (tmp_path / "there.rknn").read_text() == "mine"
 
@@ -230,9 +216,7 @@ def test_an_output_that_cannot_be_is_told_before_the_work(
 def test_a_compiled_model_of_the_vendor(warm: Run, zoo: Path) -> None:
     file = zoo / "rknn_vendor" / "multiple_input_RK3588.rknn"
     for verb in (("build", file), ("simulate", file, "-i", "x.png")):
-        ran = warm(*verb, exit=9)
-        assert "vendor" in ran.err
-        assert "fix:" in ran.err
+        warm(*verb, exit=9, says=("vendor", "fix:"))
 
 
 @pytest.mark.parametrize(("restored", "code"), [("", -signal.SIGINT), ("restore()", 3)])
@@ -248,20 +232,13 @@ try:
 except KeyboardInterrupt:
     sys.exit(3)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == code
-    assert done.stderr == b""
+    done = python(script)
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 def test_dataset_check_of_a_name_that_no_file_can_have(warm: Run, tmp_path: Path) -> None:
     (tmp_path / "d.txt").write_text("x" * 5000 + "\n")
-    ran = warm("dataset", "check", "d.txt", exit=6)
-    assert "name too long" in ran.out
+    assert "name too long" in warm("dataset", "check", "d.txt", exit=6).out
 
 
 def test_dataset_check_takes_a_recipe_for_its_dataset(warm: Run, tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from tests.cli.conftest import Run
 
 
 def test_a_missing_recipe_names_the_verb_that_writes_one(warm: Run) -> None:
-    ran = warm("build", "recipe.yaml", exit=4)
-    assert "`rknntui recipe new MODEL -o FILE` writes a recipe." in ran.err
+    warm("build", "recipe.yaml", exit=4, says="`rknntui recipe new MODEL -o FILE` writes a recipe.")
     assert "recipe new" not in warm("build", "model.onnx").err
 
 
@@ -19,8 +18,7 @@ def test_a_missing_recipe_names_the_verb_that_writes_one(warm: Run) -> None:
 def test_a_source_model_without_a_board_leads_to_its_estimate(
     warm: Run, demo: Path, verb: str, estimate: str
 ) -> None:
-    ran = warm(verb, demo / "digits_demo.onnx", exit=9)
-    assert f"`rknntui {estimate} FILE --chip rk3588`" in ran.err
+    warm(verb, demo / "digits_demo.onnx", exit=9, says=f"`rknntui {estimate} FILE --chip rk3588`")
 
 
 @pytest.mark.long

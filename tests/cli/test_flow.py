@@ -49,9 +49,7 @@ def test_dataset_recipe_build_accuracy_simulate_export(
     assert moved["quantization_db"] > 20
     assert 0 <= moved["relative"] < 0.1
     assert ranked.json["rounding"]["label"] == "simulated"
-    told = warm("accuracy", "recipe.yaml")
-    assert "round. dB" in told.out
-    assert "other roundings" in told.out
+    warm("accuracy", "recipe.yaml", says=("round. dB", "other roundings"))
     plain = warm("accuracy", "recipe.yaml", "--no-rounding")
     assert "rounding" not in plain.out
     text = (tmp_path / "snapshot" / "error_analysis.txt").read_text()

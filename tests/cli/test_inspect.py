@@ -126,8 +126,7 @@ def test_sizes_that_are_missing_are_told_once_and_stop_a_load(
 
 def test_wrong_names_get_the_nearest(inspect: Inspect, tmp_path: Path) -> None:
     path = darknet_model(tmp_path)
-    seen = inspect(path, "--outputs", "conv_O", exit=0)
-    assert "Did you mean 'conv_0'" in seen.out
+    inspect(path, "--outputs", "conv_O", exit=0, says="Did you mean 'conv_0'")
     stopped = inspect(path, "--outputs", "conv_O", "--load")
     assert stopped.code in (3, 4)
     assert "Did you mean 'conv_0'" in stopped.err
@@ -137,8 +136,7 @@ def test_weights_of_another_name(inspect: Inspect, tmp_path: Path) -> None:
     path = darknet_model(tmp_path)
     other = (tmp_path / "net.weights").rename(tmp_path / "trained.weights")
     (tmp_path / "older.weights").write_bytes(other.read_bytes())
-    unclear = inspect(path, exit=4)
-    assert "older.weights, trained.weights" in unclear.err
+    inspect(path, exit=4, says="older.weights, trained.weights")
     told = inspect(path, "--weights", other, "--json", exit=0)
     assert told.json["preflight"]["files"] == ["net.cfg", "trained.weights"]
     inspect(other, "--weights", path, exit=4)
@@ -154,8 +152,7 @@ def test_custom_code_runs_only_where_it_is_allowed(inspect: Inspect, tmp_path: P
     )
     recipe = tmp_path / "r.yaml"
     recipe.write_text("version: 1\nsource: {model: net.onnx, custom_ops: [ops.py:Twice]}\n")
-    seen = inspect(recipe, exit=0)
-    assert "--allow-code" in seen.out
+    inspect(recipe, exit=0, says="--allow-code")
     inspect(recipe, "--load", exit=3)
     assert not sprung.exists()
     allowed = inspect(recipe, "--load", "--json", "--allow-code", tmp_path / "ops.py", exit=0)
@@ -199,9 +196,9 @@ def test_a_compiled_file_is_told_with_its_side_file(inspect: Inspect, tmp_path: 
     }
     beside = tmp_path / "m.rknn.json"
     beside.write_text(json.dumps(side), encoding="ascii")
-    assert "compiled from:\n  toolkit: rknn-toolkit2 9\n" in inspect(file).out
+    inspect(file, says="compiled from:\n  toolkit: rknn-toolkit2 9\n")
     beside.write_text(json.dumps(side | {"sha256": "00"}), encoding="ascii")
-    assert "side file is of another" in inspect(file).out
+    inspect(file, says="side file is of another")
 
 
 @pytest.mark.parametrize(
@@ -234,14 +231,12 @@ def test_what_is_no_model_has_its_code(
     ],
 )
 def test_files_of_the_zoo(inspect: Inspect, zoo: Path, name: str) -> None:
-    told = inspect(zoo / name, exit=0)
-    assert "SHA-256" in told.out
+    inspect(zoo / name, exit=0, says="SHA-256")
 
 
 @pytest.mark.long
 def test_a_state_dict_is_explained(inspect: Inspect, zoo: Path) -> None:
-    told = inspect(zoo / "pytorch" / "version-RFB-320.pth", exit=4)
-    assert "torch.jit.trace" in told.err
+    inspect(zoo / "pytorch" / "version-RFB-320.pth", exit=4, says="torch.jit.trace")
 
 
 @pytest.mark.long

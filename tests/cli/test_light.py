@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -14,18 +11,9 @@ from engine import OPTIONS
 from engine.wire.method import Method
 from rknntui.cli.verbs import GROUPS, OF_GROUPS, VERBS
 from rknntui.keys.commandline import methods
-from tests.cli.conftest import ROOT, Run
+from tests.cli.conftest import Run, python, start
 
-HEAVY = (
-    "numpy",
-    "onnx",
-    "onnx_ir",
-    "onnxruntime",
-    "yaml",
-    "PIL",
-    "textual",
-    "adbutils",
-)
+HEAVY = ("numpy", "onnx", "onnx_ir", "onnxruntime", "yaml", "PIL", "textual", "adbutils")
 
 
 def test_help_lists_every_verb_and_imports_nothing_heavy() -> None:
@@ -33,13 +21,7 @@ def test_help_lists_every_verb_and_imports_nothing_heavy() -> None:
         "import sys\nfrom rknntui.cli import main\ncode = main(['--help'])\n"
         f"print(code, [m for m in {HEAVY!r} if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(code)
     assert done.stdout.splitlines()[-1] == "0 []"
     for verb in VERBS:
         assert f"\n  {verb} " in done.stdout
@@ -116,26 +98,13 @@ def test_seldom_options_are_in_a_help_of_their_own(verb: str) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_script(rknntui: Run, shell: str) -> None:
-    ran = rknntui("completion", shell, exit=0)
-    assert "_RKNNTUI_COMPLETE" in ran.out
+    rknntui("completion", shell, exit=0, says="_RKNNTUI_COMPLETE")
 
 
 def test_completion_completes_verbs_and_choices(tmp_path: Path) -> None:
     def complete(words: str, index: int) -> str:
-        variables = {
-            "_RKNNTUI_COMPLETE": "bash_complete",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(index),
-            "PYTHONPATH": str(ROOT),
-        }
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "rknntui"],
-            env=os.environ | variables,
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=tmp_path,
-        ).stdout
+        asked = {"_RKNNTUI_COMPLETE": "bash_complete", "COMP_WORDS": words}
+        return start(cwd=tmp_path, COMP_CWORD=str(index), **asked).communicate()[0]
 
     assert "build" in complete("rknntui bu", 1)
     assert "layer" in complete("rknntui build m.onnx --quantized-method l", 4)

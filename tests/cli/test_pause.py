@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from rknntui.demo import demo_folder
-from tests.cli.conftest import ROOT
+from tests.cli.conftest import start
 
 MODEL = demo_folder() / "digits_demo.onnx"
 DATASET = demo_folder() / "dataset.txt"
@@ -33,18 +32,8 @@ def _cpu_ticks_of_children(pid: int) -> int:
 
 @pytest.mark.long
 def test_ctrl_z_lets_a_search_wait_and_fg_lets_it_go_on(tmp_path: Path) -> None:
-    child = subprocess.Popen(
-        [
-            *(sys.executable, "-P", "-m", "rknntui", "hybrid", "search", str(MODEL)),
-            *("--dataset", str(DATASET), "--floor", "200"),
-        ],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = ("hybrid", "search", MODEL, "--dataset", DATASET, "--floor", "200")
+    child = start(*words, cwd=tmp_path, stdin=subprocess.DEVNULL)
     assert child.stderr is not None
     told = []
     for line in child.stderr:

@@ -11,25 +11,16 @@ from pathlib import Path
 import pytest
 
 from engine.base.process import DROP_IN, script_environment
-from tests.cli.conftest import ROOT
+from tests.cli.conftest import ROOT, ended, start
 
 
-def start(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "rknntui", "script", *map(str, arguments)],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start_script(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
+    return start("script", *arguments, cwd=cwd, stdin=subprocess.PIPE)
 
 
-def run(*arguments: str | Path, cwd: Path, **variables: str) -> tuple[int, str, str]:
-    with start(*arguments, cwd=cwd, **variables) as process:
-        out, err = process.communicate("typed\n", timeout=120)
-        return process.returncode, out, err
+def run(*arguments: str | Path, cwd: Path) -> tuple[int, str, str]:
+    ran = ended(start_script(*arguments, cwd=cwd), "typed\n")
+    return ran.code, ran.out, ran.err
 
 
 def test_the_script_has_its_names_arguments_streams_and_exit_code(tmp_path: Path) -> None:
@@ -77,7 +68,7 @@ def test_ctrl_c_reaches_the_script(tmp_path: Path) -> None:
         "import time\ntry:\n    print('ready', flush=True)\n    time.sleep(60)\n"
         "except KeyboardInterrupt:\n    print('stopped')\n    raise SystemExit(7)\n"
     )
-    with start("test.py", cwd=tmp_path) as process:
+    with start_script("test.py", cwd=tmp_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
@@ -87,7 +78,7 @@ def test_ctrl_c_reaches_the_script(tmp_path: Path) -> None:
 
 def test_a_signal_that_ends_it_ends_the_command(tmp_path: Path) -> None:
     (tmp_path / "test.py").write_text("print('up', flush=True)\nimport time\ntime.sleep(60)\n")
-    with start("test.py", cwd=tmp_path) as process:
+    with start_script("test.py", cwd=tmp_path) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.terminate()
