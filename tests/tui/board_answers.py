@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import time
 from typing import Any
 
 import pytest
 
-from engine.base.errors import EngineError
 from engine.wire.board import Ran
 from engine.wire.build import BesideFloat, SimulatedOutput, TopValue
-from engine.wire.codec import encode
 from engine.wire.compare import ComparedLayer, Comparison, Difference
 from engine.wire.devices import Device, LayerTime, Listing
-from rknntui.bridge import Bridge
-from rknntui.session.job_view_model import JobView
+from tests.tui.flow import WorkerAnswers
 
 __all__ = ["BOARD", "LAYERS", "BoardAnswers", "comparison", "ran"]
 
@@ -107,56 +102,11 @@ def comparison(first: str = "Conv_1") -> Comparison:
     )
 
 
-class BoardAnswers:
-    """Takes what is asked of boards.
-
-    Attributes:
-        listing: answer of ``devices.list``.
-        answers: method -> its result, or what makes it; an error fails the job.
-        asked: (method, parameters), oldest first.
-    """
+class BoardAnswers(WorkerAnswers):
+    """Answers what is asked of boards: one of two is ready."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         ready = Device(BOARD, "adb", "ready", "ready", model="rk3588_emulated")
         lost = Device("adb:OTHER", "adb", "offline", "offline", remedy="Plug it in again.")
-        self.listing = Listing((ready, lost))
-        self.answers: dict[str, Any] = {
-            "board.run": ran,
-            "compare.board": comparison,
-        }
-        self.asked: list[tuple[str, Any]] = []
-        self._numbers = itertools.count(1)
-        call, submit = Bridge.call, Bridge.submit
-
-        async def answered(bridge: Bridge, method: Any, params: Any) -> Any:
-            if method.name == "devices.list":
-                self.asked.append((method.name, params))
-                return self.listing
-            return await call(bridge, method, params)
-
-        async def submitted(
-            bridge: Bridge, method: Any, params: Any, title: str, **how: bool
-        ) -> JobView:
-            if method.name not in self.answers:
-                return await submit(bridge, method, params, title, **how)
-            self.asked.append((method.name, params))
-            name = f"board-{next(self._numbers)}"
-            view = JobView(name, method.name, title, time.time(), encode(params), **how)
-            bridge._session.jobs.started(view)
-            bridge._spawn(self._end(bridge, view))
-            return view
-
-        patch.setattr(Bridge, "call", answered)
-        patch.setattr(Bridge, "submit", submitted)
-
-    async def _end(self, bridge: Bridge, view: JobView) -> None:
-        answer = self.answers[view.method]
-        result = answer() if callable(answer) else answer
-        if isinstance(result, EngineError):
-            view.state, view.error = "failed", result.to_dict()
-            bridge._session.job_ended(view, None)
-            if not view.quiet:
-                bridge._report(result)
-            return
-        view.state, view.seconds = "done", 0.1
-        bridge._session.job_ended(view, result)
+        answers = {"board.run": ran(), "compare.board": comparison()}
+        super().__init__(patch, {"devices.list": Listing((ready, lost)), **answers})

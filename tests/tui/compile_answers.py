@@ -6,27 +6,22 @@ The figures are made up, so that a test can tell where each one stands on the sc
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import time
 from typing import Any
 
 import pytest
 
-from engine.base.errors import EngineError
-from engine.base.events import Finished, LogLine, Progress, StageStarted
+from engine.base.events import LogLine, Progress, StageStarted
 from engine.base.findings import Finding
-from engine.wire.codec import encode
 from engine.wire.codegen import Generated
 from engine.wire.compile import Compiled, CompiledLayer, CompiledModels, OutputAgreement
 from engine.wire.vendor import ToolkitEnvironment, ToolkitRemoved, Toolkits
-from rknntui.bridge import Bridge
-from rknntui.session.job_view_model import JobView
 from tests.tui.cost_answers import LAYERS
+from tests.tui.flow import WorkerAnswers
 
 __all__ = ["LAYERS", "CompileAnswers", "compiled", "toolkit"]
 
 FOLDER = "/data/rknntui/toolkits/toolkit2"
+FILES = ("CMakeLists.txt", "README.md", "src/main.cc", "model/golden.bin")
 
 
 def toolkit(**more: Any) -> ToolkitEnvironment:
@@ -103,86 +98,35 @@ def compiled(chip: str, **more: Any) -> Compiled:
     return Compiled(**(told | more))
 
 
-class CompileAnswers:
-    """Takes what is asked of toolkits and compilers.
+class CompileAnswers(WorkerAnswers):
+    """Answers what is asked of toolkits and compilers.
 
     Attributes:
         toolkits: environments that there are.
-        answers: method -> its result; an error fails the job.
-        asked: (method, parameters), oldest first.
-        open: cleared by a test: jobs tell how far they are and do not end.
-        told: events of a job that waits.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.toolkits: tuple[ToolkitEnvironment, ...] = (toolkit(),)
-        self.answers: dict[str, Any] = {}
-        self.asked: list[tuple[str, Any]] = []
-        self.open = asyncio.Event()
-        self.open.set()
-        self.told: list[Any] = [
+        answers = {
+            "vendor.known": lambda _: Toolkits(self.toolkits),
+            "vendor.remove": self._remove,
+            **dict.fromkeys(("vendor.install", "vendor.check", "vendor.adopt"), self._ready),
+            "compile": lambda p: CompiledModels(
+                model="digits", chips=tuple(compiled(chip) for chip in p.chips)
+            ),
+            "codegen": lambda p: Generated(path=p.path, files=FILES),
+        }
+        super().__init__(patch, answers)
+        self.told = [
             StageStarted("compile:rk3588", "Compile for rk3588", 1, 2),
             Progress("compile:rk3588", 3, 10, "optimise"),
             LogLine("I rknn building ..."),
         ]
-        self._number = itertools.count(1)
-        call, submit = Bridge.call, Bridge.submit
 
-        async def answered(bridge: Bridge, method: Any, params: Any) -> Any:
-            if method.name != "vendor.known":
-                return await call(bridge, method, params)
-            self.asked.append((method.name, params))
-            if isinstance(error := self.answers.get(method.name), EngineError):
-                raise error
-            answer = Toolkits(self.toolkits)
-            bridge._session.answered(answer)
-            return answer
-
-        async def submitted(
-            bridge: Bridge, method: Any, params: Any, title: str, **how: bool
-        ) -> JobView:
-            if method.name not in ("compile", "codegen") and not method.name.startswith("vendor."):
-                return await submit(bridge, method, params, title, **how)
-            self.asked.append((method.name, params))
-            view = JobView(
-                f"made-up-{next(self._number)}",
-                method.name,
-                title,
-                time.time(),
-                params=encode(params),
-            )
-            session = bridge._session
-            session.jobs.started(view)
-            bridge._spawn(self._work(bridge, view, params))
-            return view
-
-        patch.setattr(Bridge, "call", answered)
-        patch.setattr(Bridge, "submit", submitted)
-
-    async def _work(self, bridge: Bridge, view: JobView, params: Any) -> None:
-        for event in self.told:
-            view.apply(event)
-        bridge._session.jobs.changed(view)
-        await self.open.wait()
-        result = self._result(view.method, params)
-        if isinstance(result, EngineError):
-            view.apply(Finished("failed", 0.5, error=result.to_dict()))
-            bridge._session.job_ended(view, None)
-            bridge._report(result)
-            return
-        view.apply(Finished("done", 0.5))
-        bridge._session.job_ended(view, result)
-
-    def _result(self, method: str, params: Any) -> Any:
-        if method in self.answers:
-            return self.answers[method]
-        if method == "compile":
-            return CompiledModels(model="digits", chips=tuple(compiled(c) for c in params.chips))
-        if method == "codegen":
-            names = ("CMakeLists.txt", "README.md", "src/main.cc", "model/golden.bin")
-            return Generated(path=params.path, files=names)
-        if method == "vendor.remove":
-            self.toolkits = ()
-            return ToolkitRemoved(params.name, FOLDER, True, 1_600_000_000)
+    def _ready(self, _: Any) -> ToolkitEnvironment:
         self.toolkits = (toolkit(),)
         return self.toolkits[0]
+
+    def _remove(self, params: Any) -> ToolkitRemoved:
+        self.toolkits = ()
+        return ToolkitRemoved(params.name, FOLDER, True, 1_600_000_000)

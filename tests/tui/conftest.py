@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 import pytest_asyncio
 from onnx import TensorProto, helper, numpy_helper
+from textual.app import App
 from textual.pilot import Pilot
 
 from engine import Worker, WorkerError
@@ -18,34 +21,121 @@ from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from tests.tui.calm import calm, wait_by_what_is_left
 
-__all__ = ["screen_text", "settle", "until"]
+__all__ = [
+    "Driver",
+    "driven",
+    "screen_text",
+    "settle",
+    "until",
+    "with_graph",
+    "workbench",
+    "write_recipe",
+]
 
 PATIENCE = 60.0
 """Seconds that a test waits for the worker on a busy machine."""
 
 
-def screen_text(app: Workbench) -> str:
+def screen_text(app: App[Any]) -> str:
     """What is on the screen, as text."""
     strips = app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
 
-async def until(pilot: Pilot[None], true: Callable[[], object], what: str = "") -> None:
+async def until(pilot: Pilot[None], true: Callable[[], object], what: object = "") -> None:
     """Wait for something to become true."""
     for _ in range(int(PATIENCE / 0.02)):
         if true():
             await pilot.pause()
             return
         await asyncio.sleep(0.02)
-    app = pilot.app
-    assert isinstance(app, Workbench)
-    pytest.fail(f"never: {what or true}\n{screen_text(app)}")
+    pytest.fail(f"never: {what or true}\n{screen_text(pilot.app)}")
 
 
 async def settle(pilot: Pilot[None]) -> None:
     """Let messages and the resting time of the cursor pass."""
     await calm(pilot.app, 0.2, rests=True)
     await pilot.pause()
+
+
+_until = until
+
+
+class Driver(Pilot[None]):
+    """A pilot that waits for what is seen."""
+
+    async def press(
+        self,
+        *keys: str,
+        sees: str | tuple[str, ...] = (),
+        until: Callable[[], object] | None = None,
+        rests: bool = False,
+    ) -> None:
+        """Press keys, and wait for what comes of them.
+
+        Args:
+            *keys: names of Textual.
+            sees: texts that are on the screen then.
+            until: becomes true then.
+            rests: let the resting time of the cursor pass.
+        """
+        await super().press(*keys)
+        if sees:
+            await self.sees(*(sees if isinstance(sees, tuple) else (sees,)))
+        if until:
+            await _until(self, until, keys)
+        if rests:
+            await settle(self)
+
+    async def sees(self, *texts: str) -> None:
+        """Wait until all texts are on the screen at once."""
+        missing = list(texts)
+
+        def all_there() -> bool:
+            screen = screen_text(self.app)
+            missing[:] = [text for text in texts if text not in screen]
+            return not missing
+
+        await until(self, all_there, missing)
+
+
+@asynccontextmanager
+async def driven(
+    app: App[None], size: tuple[int, int] = (80, 24), *, notices: bool = False
+) -> AsyncIterator[Driver]:
+    """An application that runs at a size, with the boxes of long notices where asked for."""
+    async with app.run_test(size=size, notifications=notices):
+        yield Driver(app)
+
+
+@asynccontextmanager
+async def workbench(
+    path: Path | None = None,
+    *,
+    size: tuple[int, int] = (80, 24),
+    kept: bool = False,
+    notices: bool = False,
+    **more: Any,
+) -> AsyncIterator[tuple[Workbench, Driver]]:
+    """A workbench that runs, on a file or with ``more`` of its arguments; else it is at rest.
+
+    With ``kept`` it restores the state of the run before, and keeps its own.
+    """
+    app = Workbench(None if path is None else str(path), state_kept=kept, **more)
+    async with driven(app, size, notices=notices) as pilot:
+        if path is None and not more:
+            await settle(pilot)
+        yield app, pilot
+
+
+@asynccontextmanager
+async def with_graph(model: Path, **more: Any) -> AsyncIterator[tuple[Workbench, Driver]]:
+    """As :func:`workbench`, with the graph of the model on the screen."""
+    async with workbench(model, **more) as (app, pilot):
+        await until(pilot, lambda: app.session.model is not None, "a model is open")
+        await app.show("model")
+        await until(pilot, lambda: app.workspace.graph.nodes, "its nodes are shown")
+        yield app, pilot
 
 
 def residual_model(
@@ -81,6 +171,28 @@ def residual_model(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     onnx.save(model, path)
     return path
+
+
+def write_recipe(folder: Path, demo: Path, count: int = 12) -> Path:
+    """A recipe for the demo model with pictures of its own."""
+    lines = sorted(str(p) for p in (demo / "calibration").glob("*.png"))[:count]
+    (folder / "dataset.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recipe = folder / "demo.yaml"
+    recipe.write_text(
+        "version: 1\n"
+        f"source: {{model: {demo / 'digits_demo.onnx'}}}\n"
+        "preprocess: {mean_values: [[127.5]], std_values: [[127.5]]}\n"
+        "dataset: {dataset: dataset.txt}\n",
+        encoding="utf-8",
+    )
+    return recipe
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of this folder share a loop, which is that of the warm worker."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -123,8 +235,18 @@ def warm(warm_worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 
 @pytest.fixture
-def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of the shell alone: no worker is started."""
+def own_workers() -> None:
+    """Workbenches of this test start workers of their own."""
+
+
+@pytest.fixture(autouse=True)
+def no_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker is started before something is asked, and none looks for boards.
+
+    But for tests that ask for :func:`warm`, :func:`own_workers` or a worker of another name.
+    """
+    if {"warm", "own_workers", "worker"} & set(request.fixturenames):
+        return
     get_main = Bridge._get_worker
 
     async def get_worker(bridge: Bridge, place: str = "main") -> Worker:
@@ -143,15 +265,7 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(model: Path) -> Callable[[Pilot[None]], Awaitable[Workbench]]:
-    """Waits until the model of the argument is on the screen."""
-
-    async def wait(pilot: Pilot[None]) -> Workbench:
-        app = pilot.app
-        assert isinstance(app, Workbench)
-        await until(pilot, lambda: app.session.model is not None, "a model is open")
-        await app.show("model")
-        await until(pilot, lambda: len(app.workspace.graph.nodes) > 0, "its nodes are shown")
-        return app
-
-    return wait
+def digits(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recipe for the demo model with twelve pictures, in the folder that the test is in."""
+    monkeypatch.chdir(tmp_path)
+    return write_recipe(tmp_path, demo)

@@ -5,7 +5,8 @@ The figures are made up, so that a test can tell where each one stands on the sc
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from engine.wire.cost import (
     TensorSpan,
 )
 from engine.wire.goal import ChipWays, Way, Ways
-from rknntui.bridge import Bridge
+from tests.tui.flow import WorkerAnswers
 
 __all__ = ["CPU_LAYER", "LAYERS", "CostAnswers"]
 
@@ -112,48 +113,35 @@ def estimate(name: str, at: int, asked: EstimateParams) -> ChipEstimate:
     )
 
 
-class CostAnswers:
-    """Takes what is asked of estimates.
+class CostAnswers(WorkerAnswers):
+    """Answers what is asked of estimates.
 
     Attributes:
-        asked: (method, parameters), oldest first.
-        refused: raised in the place of an estimate.
+        refused: raised in the place of an answer.
         open: cleared by a test: nothing is answered yet.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.asked: list[tuple[str, Any]] = []
         self.refused: EngineError | None = None
-        self.open = asyncio.Event()
-        self.open.set()
-        call = Bridge.call
+        way = Way(_TIP, Interval(*[300.0] * 3), 0.25, reaches=True)
+        answers = {
+            "cost.estimate": _estimates,
+            "cost.calibrate": lambda _: Calibrated("rk3588", "run-1", 5.0, 4.5, 1.111),
+            "cost.ways": lambda p: Ways("digits", p.fps, (ChipWays(p.chips[0], (way,)),)),
+            "cost.advice": _advice,
+        }
+        super().__init__(patch, {name: partial(self._told, answers[name]) for name in answers})
 
-        async def answered(bridge: Bridge, method: Any, params: Any) -> Any:
-            if not method.name.startswith("cost."):
-                return await call(bridge, method, params)
-            self.asked.append((method.name, params))
-            await self.open.wait()
-            if self.refused is not None:
-                raise self.refused
-            return self._answer(method.name, params)
+    async def _told(self, answer: Callable[[Any], object], params: Any) -> object:
+        await self.open.wait()
+        return self.refused or answer(params)
 
-        patch.setattr(Bridge, "call", answered)
 
-    def _answer(self, method: str, params: Any) -> Any:
-        names = [chip.name for chip in chips()]
-        if method == "cost.estimate":
-            rows = [
-                estimate(name, at, params)
-                for at, name in enumerate(names)
-                if not params.chips or name in params.chips
-            ]
-            return Estimates("digits", tuple(rows), 0.5)
-        if method == "cost.calibrate":
-            return Calibrated("rk3588", "run-1", 5.0, 4.5, 1.111)
-        if method == "cost.ways":
-            way = Way(_TIP, Interval(*[300.0] * 3), 0.25, reaches=True)
-            return Ways("digits", params.fps, (ChipWays(params.chips[0], (way,)),))
-        return _advice(params)
+def _estimates(params: EstimateParams) -> Estimates:
+    names = [chip.name for chip in chips()]
+    asked = [name for name in names if name in (params.chips or names)]
+    rows = tuple(estimate(name, names.index(name), params) for name in asked)
+    return Estimates("digits", rows, 0.5)
 
 
 def _advice(params: AdviceParams) -> AdviceAnswer:

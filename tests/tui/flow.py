@@ -1,7 +1,11 @@
-"""What the tests of the workspaces share: typing, a folder of pictures, the demo's recipe."""
+"""What the tests of the workspaces share: typing, pictures, a worker that answers as told."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import itertools
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,30 +14,33 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 from PIL import Image
-from textual.pilot import Pilot
 
+from engine.base.errors import EngineError
+from engine.base.events import Event, Finished
+from engine.wire.codec import encode
 from engine.wire.model import ModelView
 from rknntui.app import Workbench
+from rknntui.bridge import Bridge
 from rknntui.screens.base.views import TableWorkspace
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.dialogs.request import Form
+from rknntui.session.job_view_model import JobView
 from rknntui.widgets.header_footer import KeyBar
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import until
+from tests.tui.conftest import Driver, until, workbench
 
 __all__ = [
-    "app",
+    "WorkerAnswers",
     "choose_path",
     "grey_keys",
     "model_view",
     "opened",
     "pictures",
-    "press_text",
     "read_form",
     "shown",
     "to_view",
+    "typed",
     "visited",
-    "write_recipe",
 ]
 
 R = TypeVar("R")
@@ -51,12 +58,12 @@ NAMES = {
 }
 
 
-async def press_text(pilot: Pilot[None], text: str) -> None:
-    """Type a text, key by key."""
-    await pilot.press(*(NAMES.get(character, character) for character in text))
+def typed(text: str) -> list[str]:
+    """The keys of a text."""
+    return [NAMES.get(character, character) for character in text]
 
 
-async def choose_path(pilot: Pilot[None], path: Path, key: str = "enter") -> None:
+async def choose_path(pilot: Driver, path: Path, key: str = "enter") -> None:
     """Type a path into the picker that is open; ``ctrl+s`` takes a folder.
 
     A path below the current folder is typed relative to it: keys take time.
@@ -64,9 +71,7 @@ async def choose_path(pilot: Pilot[None], path: Path, key: str = "enter") -> Non
     if path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
     await until(pilot, lambda: type(pilot.app.screen).__name__ == "PathPicker", "a picker")
-    await pilot.press("end", "ctrl+u")
-    await press_text(pilot, str(path))
-    await pilot.press(key)
+    await pilot.press("end", "ctrl+u", *typed(str(path)), key)
 
 
 def model_view(path: str, **more: Any) -> ModelView:
@@ -94,35 +99,20 @@ def pictures(folder: Path, count: int, size: tuple[int, int] = (8, 8)) -> Path:
     return folder
 
 
-def write_recipe(folder: Path, demo: Path, count: int = 12) -> Path:
-    """A recipe for the demo model with pictures of its own."""
-    lines = sorted(str(p) for p in (demo / "calibration").glob("*.png"))[:count]
-    (folder / "dataset.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    recipe = folder / "demo.yaml"
-    recipe.write_text(
-        "version: 1\n"
-        f"source: {{model: {demo / 'digits_demo.onnx'}}}\n"
-        "preprocess: {mean_values: [[127.5]], std_values: [[127.5]]}\n"
-        "dataset: {dataset: dataset.txt}\n",
-        encoding="utf-8",
-    )
-    return recipe
-
-
 def read_form(now: R, texts: Mapping[str, str]) -> R:
     """A request with what the lines of a form say that leaves nothing out."""
     read: R = Form("", (type(now),)).read([now], texts)[0]
     return read
 
 
-def shown(pilot: Pilot[None]) -> Workbench:
+def shown(pilot: Driver) -> Workbench:
     """The workbench that the pilot drives."""
     app = pilot.app
     assert isinstance(app, Workbench)
     return app
 
 
-async def visited(pilot: Pilot[None], workspace: type[W]) -> W:
+async def visited(pilot: Driver, workspace: type[W]) -> W:
     """A workspace, shown by its key once the model is open."""
     app = shown(pilot)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
@@ -134,11 +124,10 @@ async def visited(pilot: Pilot[None], workspace: type[W]) -> W:
 
 @asynccontextmanager
 async def opened(
-    path: Path, workspace: type[W], size: tuple[int, int] = (80, 24)
-) -> AsyncIterator[tuple[Workbench, Pilot[None], W]]:
+    path: Path, workspace: type[W], **more: Any
+) -> AsyncIterator[tuple[Workbench, Driver, W]]:
     """A workbench of its own with a file and a workspace."""
-    app = Workbench(str(path), state_kept=False)
-    async with app.run_test(size=size) as pilot:
+    async with workbench(path, **more) as (app, pilot):
         yield app, pilot, await visited(pilot, workspace)
 
 
@@ -148,15 +137,74 @@ def grey_keys(app: Workbench) -> set[str]:
     return {text.split(None, 1)[1].strip() for text, style in line if style == "dim"}
 
 
-@pytest.fixture
-def app(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
-    """A workbench on :func:`write_recipe`, whose folder it is in."""
-    monkeypatch.chdir(tmp_path)
-    return Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-
-
-async def to_view(pilot: Pilot[None], workspace: TableWorkspace, name: str) -> None:
+async def to_view(pilot: Driver, workspace: TableWorkspace, name: str) -> None:
     """Step to a view."""
     while workspace.view != name:
         await pilot.press("v")
     await pilot.pause()
+
+
+class WorkerAnswers:
+    """Answers what is asked in the place of the worker, which answers the rest.
+
+    Args:
+        patch: puts it in place.
+        answers: method -> its answer or the result of its job, or what makes it of the parameters;
+            an error is raised, or fails the job.
+
+    Attributes:
+        asked: (method, parameters), oldest first.
+        open: cleared by a test: no job ends yet.
+        told: what a job tells before its end.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, answers: dict[str, Any]) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, Any]] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.told: list[Event] = []
+        numbers, call, submit = itertools.count(1), Bridge.call, Bridge.submit
+
+        async def answered(bridge: Bridge, method: Any, params: Any) -> Any:
+            if method.name not in self.answers:
+                return await call(bridge, method, params)
+            answer = await self._answer(method.name, params)
+            if isinstance(answer, EngineError):
+                raise answer
+            bridge._session.answered(answer)
+            return answer
+
+        async def submitted(
+            bridge: Bridge, method: Any, params: Any, title: str, **how: bool
+        ) -> JobView:
+            if method.name not in self.answers:
+                return await submit(bridge, method, params, title, **how)
+            name = f"made-up-{next(numbers)}"
+            view = JobView(name, method.name, title, time.time(), encode(params), **how)
+            bridge._session.jobs.started(view)
+            bridge._spawn(self._work(bridge, view, await self._answer(method.name, params)))
+            return view
+
+        patch.setattr(Bridge, "call", answered)
+        patch.setattr(Bridge, "submit", submitted)
+
+    async def _answer(self, method: str, params: Any) -> Any:
+        self.asked.append((method, params))
+        answer = self.answers[method]
+        made = answer(params) if callable(answer) else answer
+        return await made if inspect.isawaitable(made) else made
+
+    async def _work(self, bridge: Bridge, view: JobView, result: Any) -> None:
+        for event in self.told:
+            view.apply(event)
+        bridge._session.jobs.changed(view)
+        await self.open.wait()
+        if isinstance(result, EngineError):
+            view.apply(Finished("failed", 0.5, error=result.to_dict()))
+            bridge._session.job_ended(view, None)
+            if not view.quiet:
+                bridge._report(result)
+        else:
+            view.apply(Finished("done", 0.5))
+            bridge._session.job_ended(view, result)

@@ -14,6 +14,7 @@ import sys
 import termios
 import time
 from pathlib import Path
+from typing import Self
 
 import pyte
 
@@ -125,7 +126,12 @@ class Terminal:
         os.close(self.master)
         self.master = self.slave = -1
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        """Wait until the workbench is shown."""
+        self.wait_for("Palette")
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End the program where it still runs."""
         if self.process.poll() is None:
             self.process.kill()

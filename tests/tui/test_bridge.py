@@ -24,6 +24,8 @@ from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from tests.safety import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("own_workers")
+
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def bridge(session_home: Path) -> AsyncIterator[Bridge]:
@@ -45,7 +47,6 @@ def test_every_method_with_a_place_is_one_of_the_engine() -> None:
     assert set(_PLACES) <= {*QUERIES, *TASKS}
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_the_list_is_answered_without_the_main_worker_and_after_a_crash(
     bridge: Bridge,
 ) -> None:
@@ -64,7 +65,6 @@ async def test_the_list_is_answered_without_the_main_worker_and_after_a_crash(
     assert bridge.state == "starting", "nothing is said of the main worker"
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_a_lost_worker_is_started_again_by_itself(session_home: Path) -> None:
     told: list[str] = []
     back = asyncio.Event()
@@ -99,7 +99,6 @@ def test_a_job_in_the_background_is_not_the_one_that_runs() -> None:
     assert session.running is None
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_what_holds_a_board_is_ended_before_the_process_is(tmp_path: Path) -> None:
     app = Workbench(state_kept=False)
     for method in ("devices.perf", "monitor.watch", "build"):

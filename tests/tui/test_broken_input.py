@@ -9,11 +9,11 @@ import pytest
 from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ErrorDialog
 from rknntui.screens.recipe.workspace import Recipe
-from tests.tui.conftest import screen_text, until
-from tests.tui.flow import opened, write_recipe
+from tests.tui.conftest import screen_text, until, workbench, write_recipe
+from tests.tui.flow import opened
 
 SIZE = (80, 24)
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.usefixtures("warm")
 
 RECIPES = {
     "no version": (
@@ -48,8 +48,7 @@ async def test_a_broken_recipe_says_the_line_and_what_is_missing(
 ) -> None:
     text, parts = RECIPES[case]
     (tmp_path / "broken.yaml").write_text(text, encoding="utf-8")
-    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(demo / "digits_demo.onnx") as (app, pilot):
         await until(pilot, lambda: app.session.model is not None, "a model is open")
         app.open_path(str(tmp_path / "broken.yaml"))
         await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "one error")
@@ -57,22 +56,19 @@ async def test_a_broken_recipe_says_the_line_and_what_is_missing(
         for part in parts:
             assert part in said(app), screen_text(app)
         assert "go to" not in said(app), "the open recipe cannot mend another file"
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1, "it is closed")
+        await pilot.press("escape", until=lambda: len(app.screen_stack) == 1)
         assert app.session.recipe["model"] == str(demo / "digits_demo.onnx"), "nothing is lost"
 
 
 async def test_a_broken_model_says_what_it_is_and_what_to_do(tmp_path: Path, demo: Path) -> None:
     cut = tmp_path / "cut.onnx"
     cut.write_bytes((demo / "digits_demo.onnx").read_bytes()[:400])
-    app = Workbench(str(cut), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(cut) as (app, pilot):
         await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "one error")
         await pilot.pause()
         for part in ("damaged ONNX model of 400 bytes", "Likely cause", "Fix", "export it again"):
             assert part in said(app), screen_text(app)
-        await pilot.press("escape", "o")
-        await until(pilot, lambda: "Open a model" in screen_text(app), "another one can be opened")
+        await pilot.press("escape", "o", sees="Open a model")
 
 
 async def test_a_broken_dataset_is_a_problem_of_its_option_and_n_leads_to_the_line(
@@ -84,8 +80,7 @@ async def test_a_broken_dataset_is_a_problem_of_its_option_and_n_leads_to_the_li
     async with opened(recipe, Recipe) as (app, pilot, workspace):
         await until(pilot, lambda: "dataset" in app.session.all_problems, "it is told")
         assert app.session.all_problems["dataset"].startswith("A sample cannot be read; line 4: ")
-        await pilot.press("n")
-        await until(pilot, lambda: "line 4: " in said(app), "at its option")
+        await pilot.press("n", until=lambda: "line 4: " in said(app))
         await pilot.press("n")
         assert workspace.view == "Data"
         assert workspace.samples.table.record.line == 4
@@ -101,7 +96,5 @@ async def test_a_dataset_that_is_gone_leads_to_the_choice_of_another(
     (tmp_path / "dataset.txt").unlink()
     async with opened(recipe, Recipe) as (app, pilot, _):
         await until(pilot, lambda: "dataset" in app.session.all_problems, "it is told")
-        await pilot.press("n")
-        await until(pilot, lambda: "does not exist" in said(app), "why")
-        await pilot.press("enter")
-        await until(pilot, lambda: "Choose a dataset.txt or a folder" in screen_text(app), "choose")
+        await pilot.press("n", until=lambda: "does not exist" in said(app))
+        await pilot.press("enter", sees="Choose a dataset.txt or a folder")

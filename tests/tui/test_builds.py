@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from textual.pilot import Pilot
 
 from engine import (
     JobRecord,
@@ -26,18 +25,17 @@ from engine import (
 from engine.base.peers.far import encode
 from engine.jobs.record import new_record
 from engine.wire.build import BUILD, BuildParams
-from rknntui.app import Workbench
 from rknntui.screens.builds.front import FrontChart
 from rknntui.screens.builds.workspace import Builds
 from rknntui.screens.layers.workspace import Layers
 from rknntui.session.job_view_model import JobView, job_title
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
-from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import opened, shown, write_recipe
+from tests.tui.conftest import Driver, screen_text, settle, until, workbench, write_recipe
+from tests.tui.flow import opened, shown
 from tests.tui.terminal import Terminal
 
-SIZE = (80, 24)
+pytestmark = pytest.mark.usefixtures("own_workers")
 
 
 def words(lines: list[list[tuple[str, str]]]) -> str:
@@ -49,7 +47,7 @@ def builds() -> list[JobRecord]:
     return [record for record in list_jobs(30) if record.method == "build"]
 
 
-async def built(pilot: Pilot[None], many: int) -> None:
+async def built(pilot: Driver, many: int) -> None:
     """So many builds are in the history, and nothing runs."""
     app = shown(pilot)
     idle = lambda: len(builds()) == many and app.session.running is None  # noqa: E731
@@ -70,7 +68,7 @@ def many_samples(demo: Path, folder: Path, times: int) -> Path:
 @pytest.mark.long
 async def test_two_builds_are_compared_noted_and_opened_again(demo: Path) -> None:
     async with opened(demo / "digits_demo.onnx", Builds) as (app, pilot, workspace):
-        await until(pilot, lambda: "No builds yet." in screen_text(app), "the empty history")
+        await pilot.sees("No builds yet.")
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         await pilot.press("b")
         await built(pilot, 1)
@@ -80,27 +78,22 @@ async def test_two_builds_are_compared_noted_and_opened_again(demo: Path) -> Non
         )
         await pilot.press("b")
         await built(pilot, 2)
-        await pilot.press("equals_sign")
-        await until(pilot, lambda: "Outputs, dB (simulated)" in screen_text(app), "outputs first")
+        await pilot.press("equals_sign", sees="Outputs, dB (simulated)")
         said = workspace.detail.about.text()
         assert "logits" in said
         assert said.index("Outputs") < said.index("Worst layers") < said.index("Options")
         assert "quantized_method: channel → layer" in said
         assert f"{layer}: as the model → float16" in said
         assert "quantized_layers." not in said
-        await pilot.press("escape")
-        await until(pilot, lambda: f"layer, {layer} to float16" in screen_text(app), "its row")
+        await pilot.press("escape", sees=f"layer, {layer} to float16")
         await pilot.press("equals_sign", "v")  # another view is the end of the comparison
         await until(pilot, lambda: workspace.view == "Variants", "the variants")
-        await pilot.press("V", "space")
-        await until(pilot, lambda: "● ✓" in screen_text(app), "the marked build")
-        await pilot.press("equals_sign")
-        await until(pilot, lambda: "this build is the marked one" in screen_text(app), "why not")
+        await pilot.press("V", "space", sees="● ✓")
+        await pilot.press("equals_sign", sees="this build is the marked one")
         await pilot.press("space")
 
         # a note, the earlier build again, and back
-        await pilot.press("e", *"best", "enter")
-        await until(pilot, lambda: builds()[0].note == "best", "the note")
+        await pilot.press("e", *"best", "enter", until=lambda: builds()[0].note == "best")
         changed = app.session.recipe
         await pilot.press("down", "enter")
         await until(pilot, lambda: "quantized_method" not in app.session.recipe, "its recipe")
@@ -110,7 +103,7 @@ async def test_two_builds_are_compared_noted_and_opened_again(demo: Path) -> Non
         await pilot.press(keys_of("builds")[0], "home", "enter")  # its recipe is the present one
         await until(pilot, lambda: app.session.built == app.session.recipe, "its result")
         assert app.session.recipe == changed
-        await until(pilot, lambda: "is open with its recipe. " in screen_text(app), "it is told")
+        await pilot.sees("is open with its recipe. ")
         assert "goes back" not in screen_text(app).splitlines()[0]
 
 
@@ -124,11 +117,10 @@ async def test_a_sample_that_went_after_the_build_opens_no_dialog(
     with (tmp_path / "dataset.txt").open("a", encoding="utf-8") as stream:
         stream.write("last.png\n")
     async with opened(recipe, Layers) as (app, pilot, _):
-        await pilot.press("b")
-        await until(pilot, lambda: app.session.layers.table is not None, "its layers")
+        await pilot.press("b", until=lambda: app.session.layers.table is not None)
     last.unlink()
     async with opened(recipe, Layers) as (app, pilot, workspace):
-        await until(pilot, lambda: "no quality yet: ✗" in screen_text(app), "why there is no table")
+        await pilot.sees("no quality yet: ✗")
         assert "last.png" in app.session.asked["layers"]
         assert len(app.screen_stack) == 1
         assert "last.png" in workspace.unavailable_reason("lift")
@@ -140,40 +132,34 @@ async def test_log_search_marks_and_commands(demo: Path) -> None:
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         await pilot.press("b")
         await built(pilot, 1)
-        await until(pilot, lambda: "float graph" in screen_text(app), "the summary")
-        await pilot.press("d")
-        await until(pilot, lambda: "✓ Calibrate" in screen_text(app), "stages")
-        assert "tensors quantized to w8a8" in screen_text(app)
+        await pilot.sees("float graph")
+        await pilot.press("d", sees=("✓ Calibrate", "tensors quantized to w8a8"))
         await pilot.press("B")
         await built(pilot, 2)
-        await until(pilot, lambda: "without the cache" in screen_text(app), "what changed")
+        await pilot.sees("without the cache")
         await pilot.press("down", "r")
         await built(pilot, 3)
-        await until(pilot, lambda: "from the cache" in screen_text(app), "stages from the cache")
-        await pilot.press("tab", "slash", *"w8a8")
-        await until(pilot, lambda: "1 line with “w8a8”" in screen_text(app), "found lines")
+        await pilot.sees("from the cache")
+        await pilot.press("tab", "slash", *"w8a8", sees="1 line with “w8a8”")
         await pilot.press("enter", "n", "escape", "escape")
-        await pilot.press("slash", *"nothing like it")
-        await settle(pilot)
+        await pilot.press("slash", *"nothing like it", rests=True)
         assert workspace.history.row_count == 0
         await pilot.press("escape")
         assert workspace.history.row_count == 3
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui build ")
         assert "--dataset" in app.clipboard
-        await pilot.press("space", "V")
-        await until(pilot, lambda: workspace.history.total >= 3, "all jobs")
+        await pilot.press("space", "V", until=lambda: workspace.history.total >= 3)
 
 
 @pytest.mark.long
-async def test_variants_are_built_and_applied(demo: Path, tmp_path: Path) -> None:
-    async with opened(write_recipe(tmp_path, demo), Builds) as (app, pilot, workspace):
-        await pilot.press("v", "r")
-        await until(pilot, lambda: "Build variants" in screen_text(app), "the form")
+async def test_variants_are_built_and_applied(digits: Path) -> None:
+    async with opened(digits, Builds) as (app, pilot, workspace):
+        await pilot.press("v", "r", sees="Build variants")
         await pilot.press("enter")
         table = workspace.history
         await until(pilot, lambda: table.total > 1 and app.session.running is None, "variants")
-        await until(pilot, lambda: "✓ done" in screen_text(app), "all of them")
+        await pilot.sees("✓ done")
         table.select_record("title", "kl_divergence")
         await pilot.press("enter")
         assert app.session.recipe["quantized_algorithm"] == "kl_divergence"
@@ -233,7 +219,7 @@ def test_the_front_joins_what_nothing_dominates() -> None:
 
 
 @pytest.mark.long
-async def test_the_front_follows_the_cursor_and_the_target(demo: Path, tmp_path: Path) -> None:
+async def test_the_front_follows_the_cursor_and_the_target(demo: Path, digits: Path) -> None:
     for algorithm in ("normal", "mmse"):
         record, recipe = new_record(), {"model": str(demo / "digits_demo.onnx")}
         recipe |= {"dataset": str(demo / "dataset.txt"), "quantized_algorithm": algorithm}
@@ -242,18 +228,15 @@ async def test_the_front_follows_the_cursor_and_the_target(demo: Path, tmp_path:
     run = new_record()
     run.start("devices.perf", "digits", {"recipe": recipe})
     run.end("done", {"points": [{"median": 1500.0}]})
-    async with opened(write_recipe(tmp_path, demo), Builds) as (app, pilot, workspace):
-        await pilot.press("V")
-        await until(pilot, lambda: "estimated for a target" in screen_text(app), "no target")
+    async with opened(digits, Builds) as (app, pilot, workspace):
+        await pilot.press("V", sees="estimated for a target")
         assert [row.median_ms for row in workspace.history.records] == [1.5, None]
         assert workspace.history.total == 2, "what runs beside is no job of the list"
         app.session.set_value("target_platform", "rk3588")
-        await until(pilot, lambda: "estimated on rk3588" in screen_text(app), "the points")
-        await until(pilot, lambda: "◆ 24.00 dB" in screen_text(app), "the newest is marked")
-        await pilot.press("j")
-        await until(pilot, lambda: "◆ 26.00 dB" in screen_text(app), "the mark follows")
-        await pilot.press("x")
-        await until(pilot, lambda: "Write the chart" in screen_text(app), "the SVG")
+        await pilot.sees("estimated on rk3588")
+        await pilot.sees("◆ 24.00 dB")
+        await pilot.press("j", sees="◆ 26.00 dB")
+        await pilot.press("x", sees="Write the chart")
 
 
 def test_a_million_lines_are_searched_in_seconds(session_home: Path) -> None:
@@ -287,22 +270,19 @@ async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
             lambda: app.session.running is not None and "calibrate" in app.session.running.stages,
             "it calibrates",
         )
-        await pilot.press("escape")
-        await settle(pilot)
+        await pilot.press("escape", rests=True)
         assert "Stop “" in screen_text(app)
         await pilot.press("n")
         assert app.session.running is not None
         app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "again")
         await until(pilot, lambda: len(builds()) == 2, "it waits")
-        await pilot.press("v", "v", "ctrl+x")
-        await until(pilot, lambda: "Stop which job?" in screen_text(app), "the queue")
+        await pilot.press("v", "v", "ctrl+x", sees="Stop which job?")
         assert screen_text(app).count("waiting") == 2, "in the list behind it, too"
-        await pilot.press("down", "enter", "y")
-        await until(pilot, lambda: builds()[0].state == "cancelled", "the waiting one is over")
+        await pilot.press("down", "enter", "y", until=lambda: builds()[0].state == "cancelled")
         assert app.session.running is not None
         await pilot.press("V", "V", "down", "escape", "y")
         await until(pilot, lambda: app.session.running is None, "it stopped")
-        await until(pilot, lambda: "cancelled" in screen_text(app), "the history says so")
+        await pilot.sees("cancelled")
         assert [one.state for one in builds()] == ["cancelled"] * 2
 
 
@@ -314,11 +294,8 @@ async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
         app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
         await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
         await settle(pilot)
-        text = screen_text(app)
-        assert "missing.png" in text
-        assert "Fix" in text
-        await pilot.press("escape")
-        await until(pilot, lambda: "failed" in screen_text(app), "the history says so")
+        await pilot.sees("missing.png", "Fix")
+        await pilot.press("escape", sees="failed")
 
 
 @pytest.mark.long
@@ -336,39 +313,31 @@ def test_a_lost_terminal_loses_no_job(demo: Path, tmp_path: Path) -> None:
         "type(app).action_go_on = lambda self: self.start_job(BUILD, params, 'demo')\n"
         "app.run()\n"
     )
-    first = Terminal(code=code)
-    try:
+    with Terminal(code=code) as first:
         first.wait_for("idle")
         first.type("$")
         first.wait_for("build calibrate")
         first.hang_up()
         first.process.wait(PATIENCE)
-    finally:
-        first.close()
     assert builds()[0].state == "running"
-    second = Terminal()
-    try:
+    with Terminal() as second:
         second.wait_for("build ")
         second.type(keys_of("builds")[0])
         second.wait_for("found again")
         second.wait_for("done", 60)
         second.type("q")
         assert second.ended() == 0
-    finally:
-        second.close()
     assert builds()[0].state == "done"
 
 
 async def test_quitting_with_a_job_asks(demo: Path, tmp_path: Path) -> None:
     many = many_samples(demo, tmp_path, 60)
-    app = Workbench(str(demo / "digits_demo.onnx"))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(demo / "digits_demo.onnx", kept=True) as (app, pilot):
         await until(pilot, lambda: app.session.model is not None, "the model is open")
         recipe = {**app.session.recipe, "dataset": str(many)}
         app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
         await until(pilot, lambda: app.session.running is not None, "it runs")
-        await pilot.press("q")
-        await settle(pilot)
+        await pilot.press("q", rests=True)
         assert "If it is kept" in screen_text(app)
         await pilot.press("s")
         assert app.is_running

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.base.errors import GraphError
 from engine.wire.cost import ChipEstimate, WhatIf
@@ -16,39 +18,37 @@ from rknntui.screens.chips.workspace import Chips
 from rknntui.session.steps import placement
 from rknntui.widgets.strips import bar
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import screen_text, until
+from tests.tui.conftest import Driver, screen_text, until, workbench
 from tests.tui.cost_answers import CPU_LAYER, LAYERS, CostAnswers
-from tests.tui.flow import app, choose_path, press_text, to_view, visited
-
-__all__ = ["app"]
+from tests.tui.flow import choose_path, opened, to_view
 
 SIZE = (80, 24)
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.usefixtures("warm")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch) -> CostAnswers:
     return CostAnswers(monkeypatch)
 
 
-async def on_chips(pilot: Pilot[None]) -> Chips:
+@asynccontextmanager
+async def on_chips(recipe: Path, **more: Any) -> AsyncIterator[tuple[Workbench, Driver, Chips]]:
     """Chips, with the estimates of all chips."""
-    workspace = await visited(pilot, Chips)
-    await until(pilot, lambda: "15 chips in" in screen_text(workspace.workbench), "the chips")
-    return workspace
+    async with opened(recipe, Chips, **more) as (app, pilot, workspace):
+        await pilot.sees("15 chips in")
+        yield app, pilot, workspace
 
 
-async def seen(pilot: Pilot[None], workspace: Chips, name: str, shown: str) -> None:
+async def seen(pilot: Driver, workspace: Chips, name: str, shown: str) -> None:
     """Step to a view and wait for its figures."""
     await to_view(pilot, workspace, name)
-    await until(pilot, lambda: shown in screen_text(workspace.workbench), name)
+    await pilot.sees(shown)
 
 
-async def test_all_fifteen_chips_are_side_by_side(app: Workbench, answers: CostAnswers) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
+async def test_all_fifteen_chips_are_side_by_side(digits: Path, answers: CostAnswers) -> None:
+    async with on_chips(digits) as (app, pilot, workspace):
+        await pilot.sees("Chips (estimated) · 15")
         text = screen_text(app)
-        assert "Chips (estimated) · 15" in text
         rows = {line.split()[1 if "▸" in line else 0]: line for line in text.splitlines()[6:21]}
         assert len(rows) == 15
         assert "rk3588" in text.splitlines()[2]  # that of most boards is looked at first
@@ -62,24 +62,18 @@ async def test_all_fifteen_chips_are_side_by_side(app: Workbench, answers: CostA
         table.sort_field("fps", descending=True)
         assert workspace.names[0] == "rk1808"
         assert workspace.names[-1] == "rk2118"  # it has no figure
-        await pilot.press("G")
-        await until(pilot, lambda: "has no int8" in screen_text(app), "why not")
-        assert "Fix: Estimate it as float16" in screen_text(app)
+        await pilot.press("G", sees=("has no int8", "Fix: Estimate it as float16"))
 
 
 async def test_enter_leads_to_the_layers_of_the_target_and_those_of_others_beside_them(
-    app: Workbench, answers: CostAnswers
+    digits: Path,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
+    async with on_chips(digits) as (app, pilot, workspace):
         app.session.set_value("target_platform", "rk3566")
-        await until(pilot, lambda: "rk3566 ·" in screen_text(app), "the target is looked at")
+        await pilot.sees("rk3566 ·")
         assert any(line.split()[:2] == ["▸", "◆"] for line in screen_text(app).splitlines())
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: "rk3566 ms" in screen_text(app), "beside the target")
-        assert "rk3568 ms" in screen_text(app)
-        await pilot.press("right_square_bracket")
-        await until(pilot, lambda: "rk3576 ms" in screen_text(app), "the next chip")
+        await pilot.press("down", "enter", sees=("rk3566 ms", "rk3568 ms"))
+        await pilot.press("right_square_bracket", sees="rk3576 ms")
         await pilot.press("left_square_bracket", "left_square_bracket", "escape")
         await until(pilot, lambda: workspace.view == "Chips", "back")
         assert workspace.chip == "rk3566"
@@ -89,50 +83,35 @@ async def test_enter_leads_to_the_layers_of_the_target_and_those_of_others_besid
 
 @pytest.mark.long
 async def test_the_detail_has_limits_facts_and_sources_and_takes_the_place_of_a_low_table(
-    app: Workbench, answers: CostAnswers
+    digits: Path, answers: CostAnswers
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
+    async with on_chips(digits) as (app, pilot, workspace):
         await until(pilot, lambda: workspace.answers.estimate("rk3588") is not None, "layers")
         assert "the vendor's benchmark clock script" not in screen_text(app)
-        await pilot.press("d")
-        await until(
-            pilot, lambda: "the vendor's benchmark clock script" in screen_text(app), "the source"
-        )
-        assert "NPU clock: 1000 MHz" in screen_text(app)
-        assert "limited by (estimated): compute" in screen_text(app)
+        await pilot.press("d", sees=("the vendor's benchmark clock script", "NPU clock: 1000 MHz"))
+        await pilot.sees("limited by (estimated): compute")
         await pilot.press("y")
         assert "NPU clock" in app.clipboard
-        await pilot.press("escape")
-        await until(pilot, lambda: "rk1808" in screen_text(app), "the table")
+        await pilot.press("escape", sees="rk1808")
         await pilot.resize_terminal(120, 40)
-        await until(
-            pilot, lambda: "the vendor's benchmark clock script" in screen_text(app), "below it"
-        )
+        await pilot.sees("the vendor's benchmark clock script")
 
 
 async def test_which_chips_do_25_frames_a_second_and_what_the_others_need(
-    app: Workbench, answers: CostAnswers
+    digits: Path, answers: CostAnswers
 ) -> None:
     """At most 4 keys: the workspace, the goal, Enter, the next chip that may miss it."""
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
-        await pilot.press("f")
-        await until(pilot, lambda: "Frames a second to reach" in screen_text(app), "the goal")
-        await pilot.press("enter")
-        await until(
-            pilot, lambda: "14 of 15 chips reach 25 FPS" in screen_text(app), "all that can"
-        )
+    async with on_chips(digits) as (app, pilot, workspace):
+        await pilot.press("f", sees="Frames a second to reach")
+        await pilot.press("enter", sees="14 of 15 chips reach 25 FPS")
         assert workspace.disabled_reason("step_miss") == "no chip misses the goal."
-        await pilot.press("f", *"250", "enter")
-        await until(pilot, lambda: "goal 250 FPS" in screen_text(app), "another goal")
-        await pilot.press("n")
-        await until(pilot, lambda: "FPS: Make the channels of" in screen_text(app), "what helps")
+        await pilot.press("f", *"250", "enter", sees="goal 250 FPS")
+        await pilot.press("n", sees="FPS: Make the channels of")
         signs = {row["chip"]: row["reaches"] for row in workspace.views.chips.table.records}
         assert (signs["rk1808"], signs["rk3566"], signs["rk3588"]) == ("yes", "maybe", "no")
         assert workspace.chip in workspace.missing
+        await pilot.sees("then FPS")
         text = screen_text(app)
-        assert "then FPS" in text
         assert "not even at the high end" in text or "leaves it open" in text
         await pilot.press("Y")
         assert app.clipboard.endswith("--fps 250")
@@ -141,26 +120,20 @@ async def test_which_chips_do_25_frames_a_second_and_what_the_others_need(
         both = ("what if", "then FPS")
         await until(pilot, lambda: all(text in screen_text(app) for text in both), "both")
         assert "FPS Δ" not in screen_text(app)  # the figures that a chip needs are whole
-        await pilot.press("W")
-        await until(pilot, lambda: "goal" not in screen_text(app).splitlines()[4], "none again")
-        await pilot.press("slash", *"zzz", "enter")
-        await until(pilot, lambda: "Nothing here has" in screen_text(app), "a filter hides all")
+        await pilot.press("W", until=lambda: "goal" not in screen_text(app).splitlines()[4])
+        await pilot.press("slash", *"zzz", "enter", sees="Nothing here has")
 
 
 @pytest.mark.long
-async def test_two_chips_are_compared_layer_by_layer(app: Workbench, answers: CostAnswers) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
-        await pilot.press("equals_sign")
-        await until(pilot, lambda: "Space in Chips marks other" in screen_text(app), "how")
-        assert "rk3588 (] the next)" in screen_text(app)
+async def test_two_chips_are_compared_layer_by_layer(digits: Path) -> None:
+    async with on_chips(digits) as (app, pilot, workspace):
+        await pilot.press("equals_sign", sees=("Space in Chips marks other", "rk3588 (] the next)"))
         await pilot.press("escape", "home", "space", "space")
         assert list(workspace.targets.marked) == ["rk1808", "rk3399pro"]
         await pilot.press("G")
         await seen(pilot, workspace, "Compare", "rk3399pro ms")
+        await pilot.sees("rk3588 ms", "rk1808 ms")
         text = screen_text(app)
-        assert "rk3588 ms" in text
-        assert "rk1808 ms" in text
         stem = next(line for line in text.splitlines() if "stem.0" in line)
         assert "1.8" in stem
         assert "0.4" in stem
@@ -170,107 +143,75 @@ async def test_two_chips_are_compared_layer_by_layer(app: Workbench, answers: Co
 
 
 @pytest.mark.long
-async def test_memory_over_time_marks_its_peak(app: Workbench, answers: CostAnswers) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
+async def test_memory_over_time_marks_its_peak(digits: Path) -> None:
+    async with on_chips(digits) as (app, pilot, workspace):
         await seen(pilot, workspace, "Memory", "▼ peak 35.00 KiB")
+        await pilot.sees("Tensors alive at layer 3")
         text = screen_text(app)
-        assert "Tensors alive at layer 3" in text
         alive = [str(record["tensor"]) for record in workspace.views.spans.table.records]
         assert alive == ["pointwise", "stem", "depthwise"]
         assert "internal 35.00 KiB" in text
-        await pilot.press("right", "right", "right")
-        await until(pilot, lambda: "alive at layer 5" in screen_text(app), "the last layer")
+        await pilot.press("right", "right", "right", sees="alive at layer 5")
         alive = [str(record["tensor"]) for record in workspace.views.spans.table.records]
         assert alive == ["pooled"]
-        await pilot.press("p")
-        await until(pilot, lambda: "alive at layer 3" in screen_text(app), "the peak")
+        await pilot.press("p", sees="alive at layer 3")
 
 
 @pytest.mark.long
-async def test_the_roofline_marks_the_layer_under_the_cursor(
-    app: Workbench, answers: CostAnswers
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
+async def test_the_roofline_marks_the_layer_under_the_cursor(digits: Path) -> None:
+    async with on_chips(digits) as (app, pilot, workspace):
         await seen(pilot, workspace, "Roofline", "operations a byte")
+        await pilot.sees("roof: 1024 GOPS, 8 GB/s (estimated)")
         text = screen_text(app)
-        assert "roof: 1024 GOPS, 8 GB/s (estimated)" in text
         assert text.count("◆") == 1
         assert "GlobalAveragePool" not in text  # it multiplies nothing
         before = next(line for line in text.splitlines() if "◆" in line)
-        await pilot.press("j")
-        await until(pilot, lambda: before not in screen_text(app), "another point is marked")
+        await pilot.press("j", until=lambda: before not in screen_text(app))
         assert workspace.views.layer_id == LAYERS[1]
 
 
 @pytest.mark.long
-async def test_advice_has_the_layers_that_are_not_on_the_npu_first(
-    app: Workbench, answers: CostAnswers
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
+async def test_advice_has_the_layers_that_are_not_on_the_npu_first(digits: Path) -> None:
+    async with on_chips(digits) as (app, pilot, workspace):
         await seen(pilot, workspace, "Advice", "multiple of 16")
-        text = screen_text(app)
-        assert "! on the CPU: Conv:/head/Gemm" in text
-        assert "Softmax over 80 elements" in text
-        assert "Fix: Take it out of the model" in text
+        await pilot.sees("! on the CPU: Conv:/head/Gemm", "Softmax over 80 elements")
+        await pilot.sees("Fix: Take it out of the model")
         assert workspace.views.layer_id == CPU_LAYER
-        await pilot.press("j")
-        await until(pilot, lambda: "Source: RKNN-T2 2.3.2, 5.1" in screen_text(app), "a tip")
-        assert "0.2500   25.00" in screen_text(app)
+        await pilot.press("j", sees=("Source: RKNN-T2 2.3.2, 5.1", "0.2500   25.00"))
         assert workspace.views.layer_id == LAYERS[0]
-        await pilot.press("j")
-        await until(pilot, lambda: "SiLU is a table" in screen_text(app), "the second")
+        await pilot.press("j", sees="SiLU is a table")
         assert not workspace.views.layer_id
-        await pilot.press("left_square_bracket")
-        await until(pilot, lambda: "Advice for rk3576" in screen_text(app), "another chip")
+        await pilot.press("left_square_bracket", sees="Advice for rk3576")
         assert "on the CPU" not in screen_text(app)
 
 
-async def test_overview_finds_the_layers_that_chips_warns_of(
-    app: Workbench, answers: CostAnswers
-) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_overview_finds_the_layers_that_chips_warns_of(digits: Path) -> None:
+    async with workbench(digits, size=(120, 40)) as (app, pilot):
         await until(pilot, lambda: app.session.estimates is not None, "estimates")
         app.session.set_value("target_platform", "rk3588")
-        await until(pilot, lambda: "on the CPU: Softmax over 80" in screen_text(app), "the finding")
+        await pilot.sees("on the CPU: Softmax over 80")
         assert [one.where for one in placement(app.session)] == [CPU_LAYER]
 
 
 @pytest.mark.long
-async def test_what_if_shows_the_change(app: Workbench, answers: CostAnswers) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
-        await pilot.press("e")
-        await press_text(pilot, "float16")
-        await pilot.press("down")
-        await press_text(pilot, "big")
-        await pilot.press("enter")
-        await until(pilot, lambda: "✗ 'big' is no size" in screen_text(app), "the problem")
+async def test_what_if_shows_the_change(digits: Path, answers: CostAnswers) -> None:
+    async with on_chips(digits) as (app, pilot, workspace):
+        await pilot.press("e", *"float16", "down", *"big", "enter", sees="✗ 'big' is no size")
         await pilot.press("ctrl+u", *["down"] * 3, "ctrl+u")
-        await press_text(pilot, "2")
-        await pilot.press("enter")
-        await until(pilot, lambda: "what if float16, 2 cores" in screen_text(app), "what varies")
-        await until(pilot, lambda: "FPS Δ" in screen_text(app), "the change")
+        await pilot.press(*"2", "enter", sees=("what if float16, 2 cores", "FPS Δ"))
         asked = answers.asked[-1][1]
         assert (asked.dtype, asked.cores, asked.batch) == ("float16", 2, None)
         assert "277.8 FPS (+25.0 %)" in screen_text(app)
-        await pilot.press("W")
-        await until(pilot, lambda: "what if" not in screen_text(app), "the recipe's own")
+        await pilot.press("W", until=lambda: "what if" not in screen_text(app))
         assert workspace.scenario == AS_IS
         count = len(answers.asked)
-        await pilot.press("equals_sign")
-        await until(pilot, lambda: workspace.views.view == "Compare", "no question is asked twice")
+        await pilot.press("equals_sign", until=lambda: workspace.views.view == "Compare")
         assert len(answers.asked) == count
 
 
 @pytest.mark.long
-async def test_a_report_is_written_and_commands_say_the_same(
-    app: Workbench, answers: CostAnswers, tmp_path: Path
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
+async def test_a_report_is_written_and_commands_say_the_same(digits: Path, tmp_path: Path) -> None:
+    async with on_chips(digits) as (app, pilot, workspace):
         await pilot.press("x")
         await choose_path(pilot, tmp_path / "report.txt")
         assert not (tmp_path / "report.txt").exists()  # it says what a report ends in
@@ -301,24 +242,22 @@ async def test_a_report_is_written_and_commands_say_the_same(
 
 
 async def test_nothing_waits_for_an_estimate_and_its_error_is_told(
-    app: Workbench, answers: CostAnswers
+    digits: Path, answers: CostAnswers
 ) -> None:
     answers.open.clear()
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Chips)
-        await until(pilot, lambda: "estimating …" in screen_text(app), "it is on its way")
-        await pilot.press("1")
-        await until(pilot, lambda: app.current == "model", "the keys work")
+    async with opened(digits, Chips) as (app, pilot, _):
+        await pilot.sees("estimating …")
+        await pilot.press("1", until=lambda: app.current == "model")
         answers.refused = GraphError("The input has no fixed size.", remedy="Set input_size_list.")
         answers.open.set()
         await pilot.press(keys_of("chips")[0])
         told = "✗ The input has no fixed size. Set input_size_list."
-        await until(pilot, lambda: told in screen_text(app), "why")
+        await pilot.sees(told)
         answers.refused = None
         app.workspace.action_estimate()
-        await until(pilot, lambda: "15 chips in" in screen_text(app), "estimated again")
+        await pilot.sees("15 chips in")
         app.session.set_value("target_platform", "rk3562")
-        await until(pilot, lambda: "rk3562 ·" in screen_text(app), "the chip of the recipe")
+        await pilot.sees("rk3562 ·")
         await until(pilot, lambda: "target_platform" in answers.asked[-1][1].recipe, "of it")
         assert answers.asked[-1][1].recipe["target_platform"] == "rk3562"
         await pilot.press("Y")
@@ -326,15 +265,11 @@ async def test_nothing_waits_for_an_estimate_and_its_error_is_told(
 
 
 @pytest.mark.long
-async def test_a_measured_run_calibrates_the_estimates(
-    app: Workbench, answers: CostAnswers
-) -> None:
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        workspace = await on_chips(pilot)
+async def test_a_measured_run_calibrates_the_estimates(digits: Path, answers: CostAnswers) -> None:
+    async with on_chips(digits, notices=True) as (_, pilot, workspace):
         await until(pilot, lambda: not workspace.answers.asking, "all answers")
         count = len(answers.asked)
-        await pilot.press("K")
-        await until(pilot, lambda: len(answers.asked) >= count + 2, "estimated again")
+        await pilot.press("K", until=lambda: len(answers.asked) >= count + 2)
         assert [name for name, _ in answers.asked[count : count + 2]] == [
             *("cost.calibrate", "cost.estimate")
         ]
@@ -342,40 +277,15 @@ async def test_a_measured_run_calibrates_the_estimates(
 
 @pytest.mark.long
 async def test_a_what_if_is_the_way_out_of_a_model_without_sizes(
-    app: Workbench, answers: CostAnswers
+    digits: Path, answers: CostAnswers
 ) -> None:
     answers.refused = GraphError("The input has no fixed size.", remedy="Set input_size_list.")
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Chips)
-        await until(pilot, lambda: "✗ The input has no fixed" in screen_text(app), "why")
+    async with opened(digits, Chips) as (app, pilot, _):
+        await pilot.sees("✗ The input has no fixed")
         answers.refused = None
-        await pilot.press("e", "down")
-        await press_text(pilot, "16x16")
-        await pilot.press("enter")
-        await until(pilot, lambda: "what if 16x16" in screen_text(app), "with a size")
+        await pilot.press("e", "down", *"16x16", "enter", sees="what if 16x16")
         assert "✗" not in screen_text(app)
         assert "rk3588" in screen_text(app)
-
-
-async def test_the_engine_s_own_answers_fill_every_view(app: Workbench) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_chips(pilot)
-        app.session.set_value("target_platform", "rk3588")
-        await until(pilot, lambda: workspace.chip == "rk3588", "the target is looked at")
-
-        def figures() -> list[object]:
-            return [row["fps"] for row in workspace.views.chips.table.records if row.get("fps")]
-
-        await until(pilot, lambda: len(figures()) >= 14, "their figures")
-        assert workspace.views.chips.table.total == 15
-        await seen(pilot, workspace, "Memory", "▼ peak")
-        assert workspace.views.spans.table.total
-        await seen(pilot, workspace, "Roofline", "operations a byte")
-        assert "roof: 2048 GOPS, 33.8 GB/s" in screen_text(app)
-        await seen(pilot, workspace, "Advice", "Advice for rk3588")
-        await pilot.press("escape", "f", *"20000", "enter")
-        await until(pilot, lambda: "0 of 15 chips reach 20000" in screen_text(app), "the goal")
-        await until(pilot, lambda: workspace.answers.ways("rk1808") is not None, "what it needs")
 
 
 async def test_a_known_crash_of_the_compiler_is_told_first() -> None:

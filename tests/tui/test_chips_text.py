@@ -1,8 +1,9 @@
-"""The rows, states and forms of Chips."""
+"""The rows, states and forms of Chips; its views with figures of the engine."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,9 @@ from rknntui.screens.chips.compiling import chip_states
 from rknntui.screens.chips.exports import checked_cuts, checked_key
 from rknntui.screens.chips.toolkits import checked_source
 from rknntui.session.job_view_model import JobView
+from tests.tui.conftest import until
 from tests.tui.flow import read_form
+from tests.tui.test_chips import on_chips, seen
 
 
 def test_a_chip_s_state_is_that_of_its_own_stages() -> None:
@@ -91,3 +94,20 @@ def test_wheels_take_nothing_from_a_network_and_a_key_is_given_once() -> None:
     assert checked_key(model, typed) == (model, typed)
     with pytest.raises(ValueError, match="two keys"):
         checked_key(model, replace(typed, file="/key"))
+
+
+@pytest.mark.usefixtures("warm")
+async def test_the_engine_s_own_answers_fill_every_view(digits: Path) -> None:
+    async with on_chips(digits) as (app, pilot, workspace):
+        app.session.set_value("target_platform", "rk3588")
+        await until(pilot, lambda: workspace.chip == "rk3588", "the target is looked at")
+        rows = workspace.views.chips.table
+        await until(pilot, lambda: sum(bool(row.get("fps")) for row in rows.records) >= 14, "FPS")
+        assert rows.total == 15
+        await seen(pilot, workspace, "Memory", "▼ peak")
+        assert workspace.views.spans.table.total
+        await seen(pilot, workspace, "Roofline", "operations a byte")
+        await pilot.sees("roof: 2048 GOPS, 33.8 GB/s")
+        await seen(pilot, workspace, "Advice", "Advice for rk3588")
+        await pilot.press("escape", "f", *"20000", "enter", sees="0 of 15 chips reach 20000")
+        await until(pilot, lambda: workspace.answers.ways("rk1808") is not None, "what it needs")

@@ -18,8 +18,7 @@ from rknntui.palette import Triplet, _distance, _oklab, nearest, xterm_colour
 from rknntui.session.kept import State, save_state
 from rknntui.widgets.thumbnail import Thumbnail
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import write_recipe
+from tests.tui.conftest import driven, screen_text, settle, until, workbench
 
 GROUNDS = ("background", "surface", "panel")
 TEXTS = ("foreground", "primary", "accent", "warning", "error", "success")
@@ -80,19 +79,15 @@ def test_the_nearest_colour_is_the_one_that_looks_most_alike() -> None:
         assert ours <= best + 0.03, colour
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_a_terminal_of_256_colours_gets_them_and_no_teal_panels(
-    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, digits: Path
 ) -> None:
     monkeypatch.delenv("COLORTERM")
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
-        await pilot.press("tab", keys_of("recipe")[0], "v")
-        await until(pilot, lambda: "▀▀" in screen_text(app), "a picture")
-        await pilot.press("1", "question_mark")
-        await settle(pilot)
+    async with workbench(digits) as (app, pilot):
+        await pilot.sees("32 nodes")
+        await pilot.press("tab", keys_of("recipe")[0], "v", sees="▀▀")
+        await pilot.press("1", "question_mark", rests=True)
         grounds: set[int] = set()
         for strip in app.screen._compositor.render_strips():
             for segment in strip:
@@ -104,21 +99,18 @@ async def test_a_terminal_of_256_colours_gets_them_and_no_teal_panels(
         assert 23 not in grounds, "teal"
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_a_terminal_of_16_colours_has_its_own_and_pictures_of_characters(
-    demo: Path, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, digits: Path
 ) -> None:
     monkeypatch.delenv("COLORTERM")
     monkeypatch.setenv("TERM", "linux")
     state = own_home / ".local" / "state" / "rknntui"
     state.mkdir(parents=True)
     (state / "interface.json").write_text(json.dumps({"version": 1, "theme": "light"}))
-    app = Workbench(str(write_recipe(tmp_path, demo)))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
-        await pilot.press(keys_of("recipe")[0], "v")
-        await until(pilot, lambda: app.query(Thumbnail), "Dataset")
+    async with workbench(digits, kept=True) as (app, pilot):
+        await pilot.sees("32 nodes")
+        await pilot.press(keys_of("recipe")[0], "v", until=lambda: app.query(Thumbnail))
         picture = app.query_one(Thumbnail)
         await until(pilot, lambda: bool(picture.rows), "a picture")
         await settle(pilot)
@@ -132,17 +124,13 @@ async def test_a_terminal_of_16_colours_has_its_own_and_pictures_of_characters(
     assert json.loads((state / "interface.json").read_text())["theme"] == "light"
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_themes_are_looked_at_and_kept(own_home: Path) -> None:
-    app = Workbench()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
+    async with workbench(kept=True) as (app, pilot):
         app.action_theme()
         await settle(pilot)
         for name in ("ansi", "dark", "high-contrast", "light", "low-bandwidth"):
             assert name in screen_text(app)
-        await pilot.press(*"low", "enter")
-        await settle(pilot)
+        await pilot.press(*"low", "enter", rests=True)
         assert app.theme == "low-bandwidth"
         await pilot.press("q")
     again = Workbench()
@@ -156,7 +144,6 @@ def own_theme(home: Path, content: str) -> None:
     (folder / "mine.toml").write_text(content)
 
 
-@pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -179,34 +166,27 @@ async def test_a_bad_theme_falls_back_with_a_notice(
 ) -> None:
     own_theme(own_home, content)
     save_state(State(theme="mine"), pytest.fail)
-    app = Workbench()
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await settle(pilot)
+    async with workbench(notices=True, kept=True) as (app, _):
         assert app.theme == "dark"
         # the notice is wrapped where it has to be, with a bar before each of its lines
         assert said in " ".join(screen_text(app).replace("▌", "").split())
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_good_variables_of_a_theme_are_taken(own_home: Path) -> None:
     own_theme(
         own_home,
         'primary = "#336699"\n[variables]\ntext-muted = "auto 60%"\nscrollbar = "red 40%"\n'
         'block-cursor-text-style = "bold not underline"\nlink-background = "initial"\n',
     )
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with workbench() as (app, pilot):
         assert app.theming.use("mine")
         await settle(pilot)
         assert app.theme == "mine"
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_no_colour_is_asked_for_and_nothing_depends_on_it(monkeypatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = Workbench()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
+    async with workbench(kept=True) as (app, _):
         for strip in app.screen._compositor.render_strips():
             for segment in strip.apply_filter(app._filters[-1], app.screen.background_colors[1]):
                 style = segment.style
@@ -235,24 +215,19 @@ def seen_rows(app: Workbench) -> Iterator[list[tuple[str, Triplet, Triplet]]]:
 
 
 @pytest.mark.long
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_every_view_can_be_read_in_every_theme(
-    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, digits: Path
 ) -> None:
     monkeypatch.setattr(Workbench, "notify", lambda *_args, **_more: None)  # they come and go
-    recipe = write_recipe(tmp_path, demo)
-    recipe.write_text(f"{recipe.read_text()}target: {{target_platform: rk3588}}\n")
-    app, wrong = Workbench(str(recipe), state_kept=False), set[str]()
-    async with app.run_test(size=(120, 40)) as pilot:
+    digits.write_text(f"{digits.read_text()}target: {{target_platform: rk3588}}\n")
+    app, wrong = Workbench(str(digits), state_kept=False), set[str]()
+    async with driven(app, (120, 40)) as pilot:
         await until(pilot, lambda: app.session.estimates is not None, "its estimates")
-        await pilot.press("b")
-        await until(pilot, lambda: app.session.layers.of("proposed"), "a build, and its gains")
-        await pilot.press("3", "r")
-        await until(pilot, lambda: app.session.layers.of("error"), "errors of layers")
+        await pilot.press("b", until=lambda: app.session.layers.of("proposed"))
+        await pilot.press("3", "r", until=lambda: app.session.layers.of("error"))
         for key in "0123vvvvvv4vvvvvvv5vvvvv6r7vvv":
-            await pilot.press(key)
-            await settle(pilot)
+            await pilot.press(key, rests=True)
             for name, least in LEAST.items():
                 assert app.theming.use(name)
                 await pilot.pause()

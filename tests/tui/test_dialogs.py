@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 from textual.app import App
-from textual.pilot import Pilot
 from textual.widgets import Input
 
-from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, PromptDialog, TextDialog
 from rknntui.screens.dialogs.help import JumpOverlay, first_lines
 from rknntui.screens.dialogs.lists import ChoiceDialog
@@ -22,14 +20,13 @@ from rknntui.session.steps import Step
 from rknntui.widgets.entries import ChoiceLine
 from rknntui.widgets.line_list import TextRows
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import screen_text, settle, until
+from tests.tui.conftest import Driver, driven, screen_text, settle, until, workbench
 from tests.tui.test_forms import NOW, Asked
 
-pytestmark = pytest.mark.usefixtures("no_engine")
 ABOUT = {f"chip{number}": f"the {number}th" for number in range(40)}
 
 
-async def click_on(pilot: Pilot[None], text: str) -> None:
+async def click_on(pilot: Driver, text: str) -> None:
     """Click on the last place of the screen that has a text."""
     lines = screen_text(pilot.app).splitlines()
     y = max(at for at, line in enumerate(lines) if text in line)
@@ -50,27 +47,23 @@ async def click_on(pilot: Pilot[None], text: str) -> None:
 async def test_a_click_on_a_key_of_the_frame_presses_it(
     dialog: Any, text: str, answer: Any
 ) -> None:
-    app = Workbench(state_kept=False)
     taken: list[Any] = []
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
+    async with workbench() as (app, pilot):
         app.push_screen(shown := dialog(), taken.append)
-        await until(pilot, lambda: text in screen_text(app), "the dialog")
+        await pilot.sees(text)
         assert shown.TITLE_TEXT in screen_text(app), "a title is no markup"
         await click_on(pilot, text)
         await until(pilot, lambda: taken == [answer], "its answer")
 
 
 async def test_a_list_is_searched_chosen_from_and_closed_like_that_of_files() -> None:
-    app = Workbench(state_kept=False)
     taken: list[Any] = []
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
+    async with workbench() as (app, pilot):
 
         async def ask() -> ChoiceDialog:
             dialog = ChoiceDialog("Chip", tuple(ABOUT), "chip3", ABOUT)
             app.push_screen(dialog, taken.append)
-            await until(pilot, lambda: "chip3" in screen_text(app), "the list")
+            await pilot.sees("chip3")
             return dialog
 
         dialog = await ask()
@@ -95,23 +88,16 @@ async def test_a_list_is_searched_chosen_from_and_closed_like_that_of_files() ->
 
 
 async def test_help_names_the_keys_of_the_focus() -> None:
-    app = Workbench()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.press("question_mark")
-        await settle(pilot)
-        text = screen_text(app)
-        assert "Help: Overview" in text
-        assert "In this list" in text
+    async with workbench(kept=True) as (app, pilot):
+        await pilot.press("question_mark", rests=True)
+        await pilot.sees("Help: Overview", "In this list")
         assert "Do the step under the cursor" in app.screen.query_one("TextRows").text()
         assert "Open the workspace Builds." in app.screen.query_one("TextRows").text()
-        await pilot.press("escape", keys_of("builds")[0], "f1")
-        await settle(pilot)
+        await pilot.press("escape", keys_of("builds")[0], "f1", rests=True)
         assert "Help: Builds" in screen_text(app)
         rows = []
         for keys in (keys_of("layers")[0],), ("V",):  # columns Quality, and the guide
-            await pilot.press("escape", *keys, "question_mark")
-            await settle(pilot)
+            await pilot.press("escape", *keys, "question_mark", rests=True)
             rows.append(app.screen.query_one("TextRows").text())
         assert "Measure" in rows[0]
         assert "Compare the layers with the float graph" in rows[0]
@@ -128,11 +114,8 @@ def test_help_names_a_next_step_whose_action_has_no_key(monkeypatch: pytest.Monk
 
 
 async def test_help_is_searched_by_keys_and_words() -> None:
-    app = Workbench()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.press("question_mark")
-        await settle(pilot)
+    async with workbench(kept=True) as (app, pilot):
+        await pilot.press("question_mark", rests=True)
         rows = app.screen.query_one("TextRows")
         whole = rows.text()
         assert whole.count("Everywhere") == 1
@@ -141,24 +124,20 @@ async def test_help_is_searched_by_keys_and_words() -> None:
         await settle(pilot)
         assert "Quit; if a job is running" in rows.text()
         assert "Find nodes" not in rows.text()
-        await pilot.press("enter")
-        await settle(pilot)
+        await pilot.press("enter", rests=True)
         assert "Find nodes" not in rows.text(), "Enter keeps the filter"
-        await pilot.press("slash", *"zzz")
-        await settle(pilot)
+        await pilot.press("slash", *"zzz", rests=True)
         assert rows.text() == "no matches"
-        await pilot.press("escape")
-        await settle(pilot)
+        await pilot.press("escape", rests=True)
         assert rows.text() == whole
-        await pilot.press("q")
-        await settle(pilot)
+        await pilot.press("q", rests=True)
         assert app.is_running
         assert len(app.screen_stack) == 1
 
 
 async def test_a_click_turns_a_choice() -> None:
     app: App[None] = App()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with driven(app) as pilot:
         line = ChoiceLine({"a": "first", "b": "second", "c": "third"}, "a", id="choice")
         await app.mount(line)
         for x, value in ((0, "b"), (1, "c"), (6, "b"), (9, "c")):  # x 6 is ◂ behind “third”
@@ -167,11 +146,8 @@ async def test_a_click_turns_a_choice() -> None:
 
 
 async def test_a_click_on_a_letter_goes_to_its_pane() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.press("ctrl+o")
-        await until(pilot, lambda: isinstance(app.screen, JumpOverlay), "the letters")
+    async with workbench() as (app, pilot):
+        await pilot.press("ctrl+o", until=lambda: isinstance(app.screen, JumpOverlay))
         overlay, target = app.screen, app.screen._targets["a"]
         await pilot.click("#jump-a")
         await until(pilot, lambda: len(app.screen_stack) == 1 and target.has_focus, "the pane")
@@ -182,7 +158,7 @@ async def test_a_form_is_filled_by_the_mouse_alone(tmp_path: Path) -> None:
     (tmp_path / "a.rknn").touch()
     app: App[None] = App()
     asked: list[Asked] = []
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with driven(app) as pilot:
         form = Form("A form", (Asked,), {"force": "asked for later"})
         form.ask(app, replace(NOW, path=f"{tmp_path}/"), then=asked.append)
         await until(pilot, lambda: isinstance(app.screen, RequestDialog), "the form")

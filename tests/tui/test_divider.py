@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-import pytest
 from textual.app import App, ComposeResult
 from textual.containers import Container
 
@@ -13,22 +12,18 @@ from rknntui.app import Workbench
 from rknntui.widgets.divider import LEAST, Divider
 from rknntui.widgets.line_list import TextRows
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import screen_text, settle, until
+from tests.tui.conftest import driven, screen_text, settle, until, workbench
 
 SIZE = (120, 40)
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_keys_and_mouse_move_it_and_the_next_start_has_it_there(own_home: Path) -> None:
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press(keys_of("model")[0])
-        await until(pilot, lambda: app.current == "model")
+    async with workbench(size=SIZE, kept=True) as (app, pilot):
+        await pilot.press(keys_of("model")[0], until=lambda: app.current == "model")
         await settle(pilot)
         divider = app.workspace.query_one(Divider)
         before = divider.region.x
-        await pilot.press("ctrl+right")
-        await until(pilot, lambda: divider.region.x > before, "it moved by a key")
+        await pilot.press("ctrl+right", until=lambda: divider.region.x > before)
         await pilot.mouse_down(divider)
         await pilot.hover("TopBar", offset=(30, 1))
         await pilot.mouse_up("TopBar", offset=(30, 1))
@@ -39,25 +34,20 @@ async def test_keys_and_mouse_move_it_and_the_next_start_has_it_there(own_home: 
         assert app.dividers == {"model-divider beside": LEAST}
         await pilot.press("q")
     again = Workbench()
-    async with again.run_test(size=SIZE) as pilot:
-        await pilot.press(keys_of("model")[0])
-        await until(pilot, lambda: again.current == "model")
+    async with driven(again, SIZE) as pilot:
+        await pilot.press(keys_of("model")[0], until=lambda: again.current == "model")
         await settle(pilot)
         assert again.workspace.query_one(Divider).region.x == round(SIZE[0] * LEAST / 100)
-        await pilot.press(keys_of("overview")[0])
-        await until(pilot, lambda: again.current == "overview")
+        await pilot.press(keys_of("overview")[0], until=lambda: again.current == "overview")
         await pilot.press("ctrl+left")
         why = "No line between panes can be moved here."
         await until(pilot, lambda: why in screen_text(again), "why not")
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_every_view_with_two_panes_has_one() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(size=SIZE) as (app, pilot):
         for name in ("model", "recipe", "layers", "chips", "bench", "result", "builds"):
-            await pilot.press(keys_of(name)[0])
-            await until(pilot, lambda name=name: app.current == name)
+            await pilot.press(keys_of(name)[0], until=lambda name=name: app.current == name)
         views = {
             *("model", "recipe", "layers", "guide", "search", "code"),
             *("memory", "roofline"),
@@ -81,7 +71,7 @@ class Panes(App[None]):
 
 async def test_it_stands_or_lies_between_the_panes_that_are_shown() -> None:
     app = Panes()
-    async with app.run_test(size=(100, 41)) as pilot:
+    async with driven(app, (100, 41)) as pilot:
         line, box = app.query_one(Divider), app.query_one(Container)
         a, b, c = (app.query_one(f"#{name}") for name in "abc")
         for pane in (a, b, c):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +14,11 @@ from engine.wire.build import SIMULATE, SimulateParams
 from rknntui.app import Workbench
 from rknntui.session.steps import next_step, steps
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, pictures, press_text, shown, write_recipe
+from tests.cli.conftest import python
+from tests.tui.conftest import driven, screen_text, until, workbench, write_recipe
+from tests.tui.flow import choose_path, pictures, shown, typed
+
+pytestmark = pytest.mark.usefixtures("own_workers")
 
 
 async def test_the_main_job_from_a_model_to_a_container_that_loads(
@@ -28,7 +29,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
     model = tmp_path / "digits.onnx"
     shutil.copyfile(demo / "digits_demo.onnx", model)
     out = tmp_path / "digits.rknn"
-    async with Workbench(state_kept=False).run_test(size=(80, 24)) as pilot:
+    async with driven(Workbench(state_kept=False)) as pilot:
         app = shown(pilot)
         # open
         await pilot.press("o")
@@ -38,20 +39,17 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         )
 
         # samples, mean and std in one form
-        await pilot.press("enter")
-        await until(pilot, lambda: "mean and std" in screen_text(app), "the form")
-        await press_text(pilot, str(folder))
-        await pilot.press("down", "minus", "enter")
-        await until(pilot, lambda: app.session.dataset is not None, "its samples are counted")
+        await pilot.press("enter", sees="mean and std")
+        await pilot.press(*typed(str(folder)))
+        await pilot.press("down", "minus", "enter", until=lambda: app.session.dataset is not None)
         assert app.session.dataset.samples == 10
         assert app.session.recipe["mean_values"] == [[127.5]]
         assert app.session.recipe["std_values"] == [[127.5]]
 
         # build
         await until(pilot, lambda: next_step(steps(app.session)).name == "build", "a build is next")
-        await pilot.press("enter")
-        await until(pilot, lambda: app.session.summary is not None, "a build")
-        await until(pilot, lambda: "logits" in screen_text(app), "its output")
+        await pilot.press("enter", until=lambda: app.session.summary is not None)
+        await pilot.sees("logits")
 
         # run: as the file does below
         sample = min(folder.iterdir())
@@ -86,24 +84,21 @@ def test_no_workspace_brings_numbers_or_models_into_the_interface() -> None:
         "import sys; from rknntui.workspaces import keys_of, load_all; load_all(); "
         f"print(*sorted(set('{heavy}'.split()) & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    done = python(code)
+    assert (done.returncode, done.stdout.split()) == (0, [])
 
 
 @pytest.mark.long
 async def test_a_dataset_that_changed_on_disk_is_read_again(demo: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, demo, 3)
     listed = tmp_path / "dataset.txt"
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+    async with workbench(recipe, notices=True) as (app, pilot):
         await until(pilot, lambda: app.session.model is not None, "a model is open")
-        await pilot.press(keys_of("recipe")[0], "v")
-        await until(pilot, lambda: "3 samples" in screen_text(app), "three samples")
+        await pilot.press(keys_of("recipe")[0], "v", sees="3 samples")
         lines = listed.read_text(encoding="utf-8").splitlines()
         listed.write_text("\n".join(lines[:2]) + "\n", encoding="utf-8")
-        await until(pilot, lambda: "dataset changed on disk" in screen_text(app), "a notice")
-        await pilot.press("f5")
-        await until(pilot, lambda: "2 samples" in screen_text(app), "two samples")
+        await pilot.sees("dataset changed on disk")
+        await pilot.press("f5", sees="2 samples")
         listed.unlink()
-        await until(pilot, lambda: "dataset is not on the disk" in screen_text(app), "it is gone")
+        await pilot.sees("dataset is not on the disk")
         assert "2 samples" in screen_text(app), "what was read stays"

@@ -18,7 +18,7 @@ from engine.wire.flags import Argument, Flag, form_params
 from engine.wire.record import record
 from rknntui.screens.dialogs.request import Form, RequestDialog
 from rknntui.widgets.entries import ChoiceLine
-from tests.tui.conftest import screen_text, until
+from tests.tui.conftest import driven, screen_text, until
 
 MODULES = [
     import_module(module.name)
@@ -81,10 +81,10 @@ NOW = Asked(path="/a.onnx")
 async def test_a_form_shows_bounds_choices_boxes_and_what_nothing_means(tmp_path: Path) -> None:
     asked: list[Asked] = []
     app: App[None] = App()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with driven(app) as pilot:
         form = Form("A form", (Asked,), {"force": "asked for later"})
         form.ask(app, NOW, then=asked.append)
-        await until(pilot, lambda: "A form" in screen_text(app), "the form")
+        await pilot.sees("A form")
         text = screen_text(app)
         parts = (
             "F2 choose path",
@@ -100,11 +100,9 @@ async def test_a_form_shows_bounds_choices_boxes_and_what_nothing_means(tmp_path
             assert part in text, part
         assert "force" not in text
         assert "The model." in text  # the help of the line with the focus
-        await pilot.press("down", "ctrl+u", "1", "0", "enter")
-        await until(pilot, lambda: "a whole number from 1 to 9" in screen_text(app), "a refusal")
+        await pilot.press("down", "ctrl+u", "1", "0", "enter", sees="a whole number from 1 to 9")
         await pilot.press("ctrl+u", "3", "down", "down", *"vendor", "down", "space", "down")
-        await pilot.press("k", "down", "x", "enter")
-        await until(pilot, lambda: "another one than" in screen_text(app), "another key")
+        await pilot.press("k", "down", "x", "enter", sees="another one than")
         await pilot.press("backspace", "k", "enter")
         assert asked == [replace(NOW, repeat=3, whose="vendor", anew=True, word="k")]
         form.ask(app, NOW, then=asked.append)
@@ -113,7 +111,6 @@ async def test_a_form_shows_bounds_choices_boxes_and_what_nothing_means(tmp_path
         line.focus()
         await pilot.press("left", "right", "right", "right")
         assert line.value == "vendor"
-        await pilot.press("right", "up", "up", "up", "ctrl+u", "enter")
-        await until(pilot, lambda: "path: it is needed" in screen_text(app), "a path is needed")
+        await pilot.press("right", "up", "up", "up", "ctrl+u", "enter", sees="path: it is needed")
         await pilot.press("escape")
         assert len(asked) == 1

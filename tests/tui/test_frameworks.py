@@ -15,7 +15,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from textual.pilot import Pilot
 
 from engine import Finding, SourceModelError
 from rknntui.app import Workbench
@@ -29,11 +28,11 @@ from tests.container.vendor import build
 from tests.frontends.darknet import networks as darknet
 from tests.frontends.mxnet.networks import Network
 from tests.frontends.mxnet.networks import source as mxnet_source
-from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import model_view, press_text, shown
+from tests.tui.conftest import Driver, screen_text, until, workbench
+from tests.tui.flow import model_view, shown
 
 SIZE = (80, 24)
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.usefixtures("warm")
 
 EVIL = "a\x1b[31mred\x1b]0;title\x07[bold red]x[/]\u202e"
 OPS = """
@@ -62,11 +61,10 @@ def darknet_pair(folder: Path) -> Path:
     return darknet.source(folder, cfg, np.ones(4 + 4 * 3 * 9)).model
 
 
-async def is_open(pilot: Pilot[None]) -> Workbench:
+async def is_open(pilot: Driver) -> Workbench:
     app = shown(pilot)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press(keys_of("model")[0])
-    await until(pilot, lambda: app.current == "model", "it is shown")
+    await pilot.press(keys_of("model")[0], until=lambda: app.current == "model")
     await until(pilot, lambda: app.workspace.detail.text().count("\n") > 5, "its facts")
     await until(pilot, lambda: app.workspace.graph.row_count > 0, "its graph")
     return app
@@ -77,21 +75,15 @@ def detail(app: Workbench) -> str:
 
 
 async def test_a_model_without_sizes_leads_to_the_option_and_loads(tmp_path: Path) -> None:
-    app = Workbench(str(mxnet(tmp_path, "one", "two")))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(mxnet(tmp_path, "one", "two"), kept=True) as (app, pilot):
         await is_open(pilot)
         assert "it needs input_size_list" in " ".join(detail(app).split())
         assert detail(app).count("The symbol says no size") == 1
         assert "input_size_list" in app.workspace.unavailable_reason("load")
-        await pilot.press("f", "enter")
-        await until(pilot, lambda: app.current == "recipe", "Configure")
+        await pilot.press("f", "enter", until=lambda: app.current == "recipe")
         assert app.workspace.form.rows.option.name == "input_size_list"
-        await pilot.press("enter")
-        await press_text(pilot, "1x3x4x4")
-        await pilot.press("enter")
-        await pilot.press("1")
-        await until(pilot, lambda: app.session.model.loaded, "it is looked at again")
-        await until(pilot, lambda: "source · 2 nodes" in screen_text(app), "its graph")
+        await pilot.press("enter", *"1x3x4x4", "enter", "1", until=lambda: app.session.model.loaded)
+        await pilot.sees("source · 2 nodes")
         assert "1x3x4x4 float32" in detail(app)
         assert app.workspace.unavailable_reason("load") != ""
 
@@ -99,14 +91,12 @@ async def test_a_model_without_sizes_leads_to_the_option_and_loads(tmp_path: Pat
 @pytest.mark.long
 async def test_either_file_of_a_pair_and_only_the_frameworks_options(tmp_path: Path) -> None:
     darknet_pair(tmp_path)
-    app = Workbench(str(tmp_path / "net.weights"))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(tmp_path / "net.weights", kept=True) as (app, pilot):
         await is_open(pilot)
         assert app.session.recipe["model"].endswith("net.cfg")
         assert "net.cfg, net.weights" in detail(app)
         assert "1x4x8x8 float32" in detail(app)
-        await pilot.press("2")
-        await settle(pilot)
+        await pilot.press("2", rests=True)
         options = {row.name for row in app.workspace.form.rows.rows if not isinstance(row, str)}
         assert "darknet_decode" in options
         assert not {"predef_file", "proto", "pytorch_route"} & options
@@ -122,19 +112,16 @@ def several_weights(folder: Path) -> Path:
 
 async def test_of_several_weights_the_user_chooses(tmp_path: Path, model: Path) -> None:
     network = several_weights(tmp_path)
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(model, kept=True) as (app, pilot):
         await is_open(pilot)
         app.open_path(str(network))
         await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "it asks")
         assert "Weights of net.cfg" in screen_text(app)
-        await pilot.press("escape")
-        await settle(pilot)
+        await pilot.press("escape", rests=True)
         assert app.session.recipe["model"] == str(model)
         app.open_path(str(network))
         await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "it asks")
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: app.session.path == str(network), "the network is open")
+        await pilot.press("down", "enter", until=lambda: app.session.path == str(network))
         wanted = {"model": str(network), "weights": str(tmp_path / "last.weights")}
         assert app.session.recipe == wanted
         assert not app.session.dirty
@@ -145,19 +132,16 @@ async def test_of_several_networks_too_and_for_a_recipe(tmp_path: Path) -> None:
     network = several_weights(tmp_path)
     shutil.copy(network, tmp_path / "other.cfg")
     weights = tmp_path / "best.weights"
-    app = Workbench(str(weights))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(weights, kept=True) as (app, pilot):
         await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "it asks")
         assert "Network of best.weights" in screen_text(app)
-        await pilot.press("enter")
-        await until(pilot, lambda: app.session.path == str(network), "the network is open")
+        await pilot.press("enter", until=lambda: app.session.path == str(network))
         assert app.session.recipe == {"model": str(network), "weights": str(weights)}
         recipe = tmp_path / "recipe.yaml"
         recipe.write_text("version: 1\nsource: {model: net.cfg}\n")
         app.open_path(str(recipe))
         await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "it asks")
-        await pilot.press("enter")
-        await until(pilot, lambda: app.session.path == str(recipe), "the recipe is open")
+        await pilot.press("enter", until=lambda: app.session.path == str(recipe))
         assert app.session.recipe == {"model": str(network), "weights": str(weights)}
         assert app.session.dirty  # its file does not say it
 
@@ -165,16 +149,14 @@ async def test_of_several_networks_too_and_for_a_recipe(tmp_path: Path) -> None:
 async def test_weights_may_stand_behind_the_file_on_the_command_line(tmp_path: Path) -> None:
     network = several_weights(tmp_path)
     given = given_options(["--weights", str(tmp_path / "best.weights")])
-    app = Workbench(str(network), options=given)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(network, options=given, kept=True) as (app, pilot):
         await is_open(pilot)
         assert app.session.recipe["weights"] == str(tmp_path / "best.weights")
         assert not app.session.dirty
 
 
 async def test_a_wrong_name_gets_the_nearest(tmp_path: Path) -> None:
-    app = Workbench(str(darknet_pair(tmp_path)))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(darknet_pair(tmp_path), kept=True) as (app, pilot):
         await is_open(pilot)
         app.session.set_value("outputs", ["conv_O"])
         await until(pilot, lambda: "conv_O" in detail(app), "the finding")
@@ -185,8 +167,7 @@ async def test_a_wrong_name_gets_the_nearest(tmp_path: Path) -> None:
 async def test_every_kind_of_a_vendors_file_is_shown(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(build.KINDS[kind]())
-    app = Workbench(str(path))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(path, kept=True) as (app, pilot):
         await is_open(pilot)
         text = detail(app)
         width = app.workspace.detail.size.width
@@ -201,8 +182,7 @@ async def test_every_kind_of_a_vendors_file_is_shown(tmp_path: Path, kind: str) 
 async def test_hostile_names_steer_no_terminal_in_any_view(tmp_path: Path) -> None:
     names = [f"{EVIL}/{i}" for i in range(3)]
     path = mxnet(tmp_path, *names, "n" * 10_000, op=EVIL)
-    app = Workbench(str(path))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(path, kept=True) as (app, pilot):
         await is_open(pilot)
         views = [screen_text(app)]
         for keys in (
@@ -213,8 +193,7 @@ async def test_hostile_names_steer_no_terminal_in_any_view(tmp_path: Path) -> No
             ("2",),
             (keys_of("builds")[0],),
         ):
-            await pilot.press(*keys)
-            await settle(pilot)
+            await pilot.press(*keys, rests=True)
             views.append(screen_text(app))
         for view in views:
             assert not {"\x1b", "\x07", "\u202e"} & set(view)
@@ -226,10 +205,9 @@ CODE = (
 )
 
 
-async def test_code_lines_of_a_remedy_stay_lines(no_engine, monkeypatch) -> None:
+async def test_code_lines_of_a_remedy_stay_lines(monkeypatch) -> None:
     copied: list[str] = []
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench() as (app, pilot):
         monkeypatch.setattr(app.output, "copy", copied.append)
         app.show_error(SourceModelError("No model.", remedy=f"Freeze it:\n{CODE}\n    save(g)"))
         await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "the dialog")
@@ -262,28 +240,23 @@ def custom(tmp_path: Path) -> Path:
 async def test_python_of_a_recipe_is_asked_about_until_allowed_and_when_changed(
     custom: Path,
 ) -> None:
-    app = Workbench(str(custom))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(custom, kept=True) as (app, pilot):
         asked = lambda: isinstance(app.screen, ConfirmDialog)  # noqa: E731 - said three times
         await until(pilot, asked, "the question")
         await pilot.press("n")
         await is_open(pilot)
         assert app.session.model.loaded is False
         assert "F5 asks again" in " ".join(detail(app).split())
-        await pilot.press("f5")
-        await until(pilot, asked, "the question again")
-        await pilot.press("a")
-        await until(pilot, lambda: app.session.model.loaded, "it runs")
+        await pilot.press("f5", until=asked)
+        await pilot.press("a", until=lambda: app.session.model.loaded)
         (custom.parent / "ops.py").write_text(OPS + "# changed\n")
-        await pilot.press("f5")
-        await until(pilot, asked, "a question about the changed file")
+        await pilot.press("f5", until=asked)
         assert "changed since" in screen_text(app)
         await pilot.press("n")
 
 
-async def converted(pilot: Pilot[None], app: Workbench) -> None:
-    await pilot.press("r")
-    await until(pilot, lambda: app.session.running is not None, "the job")
+async def converted(pilot: Driver, app: Workbench) -> None:
+    await pilot.press("r", until=lambda: app.session.running is not None)
 
 
 @pytest.mark.long
@@ -292,8 +265,7 @@ async def test_a_tensorflow_model_converts_in_a_job_that_may_die_or_be_stopped(
     zoo: Path, warm
 ) -> None:
     pytest.importorskip("tensorflow")
-    app = Workbench(str(zoo / "tensorflow" / "kws_dscnn.pb"))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(zoo / "tensorflow" / "kws_dscnn.pb", kept=True) as (app, pilot):
         await is_open(pilot)
         # a child that an earlier test warmed converts faster than the screen can be asked
         await _end_child_of((await warm.call("ping", {}))["pid"])
@@ -305,10 +277,8 @@ async def test_a_tensorflow_model_converts_in_a_job_that_may_die_or_be_stopped(
         await pilot.press("escape")
         await converted(pilot, app)
         await _child_of((await warm.call("ping", {}))["pid"])
-        await pilot.press("ctrl+x")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "the question")
-        await pilot.press("y")
-        await until(pilot, lambda: app.session.running is None, "stopped")
+        await pilot.press("ctrl+x", until=lambda: isinstance(app.screen, ConfirmDialog))
+        await pilot.press("y", until=lambda: app.session.running is None)
         assert app.session.model.loaded is False
         await converted(pilot, app)
         for _ in range(1500):  # on a busy machine TensorFlow takes longer than ``until`` waits
@@ -316,7 +286,7 @@ async def test_a_tensorflow_model_converts_in_a_job_that_may_die_or_be_stopped(
                 break
             await asyncio.sleep(0.1)
         await until(pilot, lambda: app.session.model.loaded, "converted")
-        await until(pilot, lambda: "source ·" in screen_text(app), "the graph")
+        await pilot.sees("source ·")
         node = next(n for n in app.workspace.graph.nodes if n[1] == "Conv")
         app.post_message(GoToNode(node[0], "source"))
         await until(pilot, lambda: "Weights" in detail(app), "statistics of its weights")
@@ -364,11 +334,9 @@ def traced(repository: Path, tmp_path: Path) -> Path:
 @pytest.mark.long
 @pytest.mark.torch
 async def test_a_traced_model_takes_the_sizes_that_it_was_traced_with(traced: Path) -> None:
-    app = Workbench(str(traced))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(traced, kept=True) as (app, pilot):
         await is_open(pilot)
-        await pilot.press("f", "enter")
-        await until(pilot, lambda: "input_size_list" in app.session.all_problems, "the problem")
+        await pilot.press("f", "enter", until=lambda: "input_size_list" in app.session.all_problems)
         await pilot.press("a")
         assert app.session.recipe["input_size_list"] == [[1, 3, 16, 16]]
         await pilot.press("1")
@@ -394,8 +362,7 @@ async def test_a_traced_model_takes_the_sizes_that_it_was_traced_with(traced: Pa
     ],
 )
 async def test_models_of_the_zoo_open_with_their_layers(zoo: Path, name: str) -> None:
-    app = Workbench(str(zoo / name))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with workbench(zoo / name, size=(120, 40), kept=True) as (app, pilot):
         await is_open(pilot)
         assert app.session.model.loaded
         assert "File type" in detail(app)
@@ -405,8 +372,7 @@ async def test_models_of_the_zoo_open_with_their_layers(zoo: Path, name: str) ->
 @pytest.mark.long
 async def test_a_state_dict_is_explained(zoo: Path, tmp_path: Path) -> None:
     path = shutil.copy(zoo / "pytorch" / "version-RFB-320.pth", tmp_path / "w.pth")
-    app = Workbench(str(path))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(path, kept=True) as (app, pilot):
         await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "the explanation")
         assert "state dict of 244 tensors" in screen_text(app)
         assert "torch.jit.trace" in screen_text(app)

@@ -13,8 +13,8 @@ from engine.wire.sweep import SweepParams
 from rknntui.app import Workbench
 from rknntui.screens.layers.guide import step_lines
 from rknntui.screens.layers.workspace import Layers
-from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import read_form, shown, write_recipe
+from tests.tui.conftest import screen_text, until, workbench
+from tests.tui.flow import read_form, shown
 
 SIZE = (80, 24)
 STEP = Step(
@@ -39,18 +39,13 @@ def test_a_step_tells_what_it_found_in_words_beside_the_signs() -> None:
     assert "· note" in ["".join(t for t, _ in line) for line in neutral]
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_one_key_applies_what_a_step_advises_and_one_takes_it_back() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        await pilot.press("3", "D")
-        await until(pilot, lambda: "r runs the first step" in screen_text(app), "the guide")
+    async with workbench() as (app, pilot):
+        await pilot.press("3", "D", sees="r runs the first step")
         workspace = app.workspace
         assert isinstance(workspace, Layers)
         workspace.guide.take(Answer(STEP, NextStep("B3.2", "Ranges", "x"), 2))
-        await until(pilot, lambda: "✗ fail" in screen_text(app), "the step")
-        assert "r next: Ranges: x" in screen_text(app)
+        await pilot.sees("✗ fail", "r next: Ranges: x")
         await pilot.press("a")
         assert app.session.recipe == STEP.changes
         await pilot.press("u")
@@ -60,27 +55,20 @@ async def test_one_key_applies_what_a_step_advises_and_one_takes_it_back() -> No
         assert len(workspace.guide.steps) == 1
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_of_several_remedies_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = ({"quantized_method": "layer"}, {}, {"quantized_dtype": "w8a16"})
     found = [
         Finding("x", "warning", "x", what, remedy="Do it.", changes=change)
         for what, change in zip(("First.", "Second.", "Third."), changes, strict=True)
     ]
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        await pilot.press("3", "D")
-        await settle(pilot)
+    async with workbench() as (app, pilot):
+        await pilot.press("3", "D", rests=True)
         assert app.workspace.disabled_reason("apply")
         monkeypatch.setattr(app.workspace, "listed_findings", lambda: found)
-        await pilot.press("a")
-        await until(pilot, lambda: type(app.screen).__name__ == "RemedyDialog", "the choice")
+        await pilot.press("a", until=lambda: type(app.screen).__name__ == "RemedyDialog")
         assert "Second." not in screen_text(app), "it has no remedy"
-        await pilot.press("down")
-        await until(pilot, lambda: "Sets quantized_dtype = w8a16" in screen_text(app), "its remedy")
-        await pilot.press("enter")
-        await until(pilot, lambda: app.session.recipe, "the change")
+        await pilot.press("down", sees="Sets quantized_dtype = w8a16")
+        await pilot.press("enter", until=lambda: app.session.recipe)
         assert app.session.recipe == {"quantized_dtype": "w8a16"}
 
 
@@ -96,17 +84,14 @@ def test_axes_are_options_with_values_of_theirs() -> None:
 async def built(pilot) -> Workbench:
     app = shown(pilot)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press("f9", "b")
-    await until(pilot, lambda: app.session.summary is not None, "a build")
+    await pilot.press("f9", "b", until=lambda: app.session.summary is not None)
     return app
 
 
 @pytest.mark.long
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_the_guide_runs_to_its_end(demo: Path, tmp_path: Path) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+async def test_the_guide_runs_to_its_end(digits: Path) -> None:
+    async with workbench(digits) as (app, pilot):
         await built(pilot)
         await pilot.press("3", "D")
         workspace = app.workspace

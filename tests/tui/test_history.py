@@ -14,18 +14,15 @@ import pytest
 import pytest_asyncio
 
 from engine import Worker, job_record
-from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.demo import demo_recipe, demo_test_samples
 from rknntui.screens.layers.workspace import Layers
 from rknntui.session.job_view_model import JobView
 from rknntui.session.open_flow import _is_of
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import residual_model, screen_text, settle, until
+from tests.tui.conftest import residual_model, settle, until, workbench
 
 SIZE = (110, 34)
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -73,20 +70,12 @@ async def test_a_restart_shows_the_log_the_scores_and_the_comparison(
     await ran(worker, "evaluate", {"recipe": recipe, "labels": str(demo_test_samples())})
     await ran(worker, "accuracy", {"recipe": recipe})
     await ran(worker, "sweep", {"recipe": recipe, "axes": axes, "workers": 1})
-    app = Workbench(recipe=recipe)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(recipe=recipe, size=SIZE, kept=True) as (app, pilot):
         await until(pilot, lambda: "sweep" in app.session.last, "the history was read")
-        await pilot.press(keys_of("builds")[0])
-        await until(pilot, lambda: "first build" in screen_text(app), "the build")
-        await until(pilot, lambda: "top-1 0." in screen_text(app), "its score")
-        await pilot.press("d")
-        await until(
-            pilot, lambda: "Compare simulated with float" in screen_text(app), "a stage, in the log"
-        )
-        await pilot.press("v")
-        await until(pilot, lambda: "kl_divergence" in screen_text(app), "the variants")
-        await pilot.press("3")
-        await until(pilot, lambda: "isol. dB" in screen_text(app), "errors of layers")
+        await pilot.press(keys_of("builds")[0], sees=("first build", "top-1 0."))
+        await pilot.press("d", sees="Compare simulated with float")
+        await pilot.press("v", sees="kl_divergence")
+        await pilot.press("3", sees="isol. dB")
 
 
 @pytest.mark.long
@@ -96,13 +85,13 @@ async def test_what_is_found_is_of_the_open_recipe_alone(
     other = residual_model(2, tmp_path / "other.onnx")
     await ran(worker, "build", {"recipe": recipe})
     await ran(worker, "evaluate", {"recipe": recipe, "labels": str(demo_test_samples())})
-    app = Workbench(recipe={**recipe, "quantized_algorithm": "kl_divergence"})
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(
+        recipe={**recipe, "quantized_algorithm": "kl_divergence"}, size=SIZE, kept=True
+    ) as (app, pilot):
         await until(pilot, lambda: app.session.model is not None, "a model is open")
         await settle(pilot)
         assert app.session.last == {}
-    app = Workbench(recipe=recipe)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(recipe=recipe, size=SIZE, kept=True) as (app, pilot):
         await until(pilot, lambda: {"build", "evaluate"} == set(app.session.last), "both")
         app.open_path(str(other))
         await until(pilot, lambda: app.session.path == str(other), "another model")
@@ -119,11 +108,9 @@ async def test_a_damaged_result_is_passed_over(recipe: dict[str, Any], worker: W
     await ran(worker, "build", {"recipe": recipe})
 
     async def look(text: str) -> None:
-        app = Workbench(recipe=recipe)
-        async with app.run_test(size=SIZE) as pilot:
+        async with workbench(recipe=recipe, size=SIZE, kept=True) as (app, pilot):
             await until(pilot, lambda: "build" in app.session.last, "the build was found")
-            await pilot.press("3")
-            await until(pilot, lambda: text in screen_text(app), text)
+            await pilot.press("3", sees=text)
 
     for damaged in ({}, {"layers": 3}, {"layers": [{}]}, {"layers": [3]}):
         result.write_text(json.dumps(damaged))
@@ -135,8 +122,7 @@ async def test_a_damaged_result_is_passed_over(recipe: dict[str, Any], worker: W
 @pytest.mark.long
 async def test_a_layer_is_found_by_any_of_its_names(recipe: dict[str, Any], worker: Worker) -> None:
     await ran(worker, "build", {"recipe": recipe})
-    app = Workbench(recipe=recipe)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(recipe=recipe, size=SIZE, kept=True) as (app, pilot):
         await until(pilot, lambda: "build" in app.session.last, "the build was found")
         await pilot.press("3")
         layers = app.workspace

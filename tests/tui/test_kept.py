@@ -18,7 +18,7 @@ from rknntui.output import CLIPBOARD_LIMIT
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, ErrorDialog
 from rknntui.session.kept import LIMIT, Draft, Drafts, State, load_state, save_state
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import screen_text, settle, until
+from tests.tui.conftest import driven, screen_text, settle, until, with_graph, workbench
 from tests.tui.flow import model_view
 from tests.tui.terminal import Terminal
 
@@ -52,13 +52,10 @@ def damage(path: Path, content: str | bytes) -> None:
 
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
-@pytest.mark.usefixtures("no_engine")
 async def test_a_damaged_state_is_set_aside_and_told(content: str | bytes, own_home: Path) -> None:
     file = state_folder() / "interface.json"
     damage(file, content)
-    app = Workbench()
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await settle(pilot)
+    async with workbench(size=SIZE, notices=True, kept=True) as (app, pilot):
         assert "No model is open" in screen_text(app)
         (line,) = app.told_files
         assert line.startswith("interface.json cannot be read, and is interface.damaged now: ")
@@ -70,13 +67,10 @@ async def test_a_damaged_state_is_set_aside_and_told(content: str | bytes, own_h
     assert load_state(pytest.fail).workspace == "overview"
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_a_pipe_as_the_state_file_does_not_stop_the_start(own_home: Path) -> None:
     state_folder().mkdir(parents=True)
     os.mkfifo(state_folder() / "interface.json")
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench(size=SIZE, kept=True) as (app, _):
         assert app.theme == "dark"
 
 
@@ -140,36 +134,29 @@ def test_a_full_disk_is_told_and_what_was_there_stays(
     )
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_unsaved_changes_that_cannot_be_kept_are_asked_about(own_home: Path) -> None:
     state_folder().parent.mkdir(parents=True)
     state_folder().write_text("no folder")
-    app = Workbench()
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await settle(pilot)
+    async with workbench(size=SIZE, notices=True, kept=True) as (app, pilot):
         app.session.model_opened(model_view("/m.onnx"), "/m.onnx")
         app.session.set_value("optimization_level", 1)
         await until(pilot, lambda: app.told_files, "it is told when the model is opened")
         app.output.copy("x" * (CLIPBOARD_LIMIT + 1))
         await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "a long text is not copied")
-        await pilot.press("escape", "q")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "a question")
-        await pilot.press("escape")
-        await settle(pilot)
+        await pilot.press("escape", "q", until=lambda: isinstance(app.screen, ConfirmDialog))
+        await pilot.press("escape", rests=True)
         assert app.is_running
-        await pilot.press("q", "l")
-        await until(pilot, lambda: not app.is_running, "the end")
+        await pilot.press("q", "l", until=lambda: not app.is_running)
 
 
 def test_a_run_on_a_full_disk_ends_in_order_and_says_so(own_home: Path) -> None:
-    terminal = Terminal(
-        code="import resource, sys\n"
+    code = (
+        "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
         "from rknntui.launch import open_workbench\n"
         "sys.exit(open_workbench())\n"
     )
-    try:
-        terminal.wait_for("Palette")
+    with Terminal(code=code) as terminal:
         for key in "12345670q":
             terminal.type(key)
             terminal.pump(0.2)
@@ -178,15 +165,10 @@ def test_a_run_on_a_full_disk_ends_in_order_and_says_so(own_home: Path) -> None:
         said = bytes(terminal.raw).decode().rpartition("\x1b")[2]
         assert "Not kept for the next start" in said
         assert "Traceback" not in bytes(terminal.raw).decode()
-    finally:
-        terminal.close()
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_of_two_runs_whose_terminal_is_gone_both_keep_their_changes(own_home: Path) -> None:
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench(size=SIZE, kept=True) as (app, _):
         app.session.model_opened(model_view("/m.onnx"), "/m.onnx")
         app.session.set_value("optimization_level", 1)
         app.stopping.last_words()
@@ -196,18 +178,14 @@ async def test_of_two_runs_whose_terminal_is_gone_both_keep_their_changes(own_ho
         assert draft.recipe["optimization_level"] == 1
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_the_last_state_is_restored(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
+async def test_the_last_state_is_restored(model: Path) -> None:
+    async with with_graph(model, size=SIZE, kept=True) as (app, pilot):
         app.session.set_value("mean_values", [[127.0, 127.0, 127.0, 127.0]])
-        await pilot.press(keys_of("builds")[0])
-        await settle(pilot)
+        await pilot.press(keys_of("builds")[0], rests=True)
         await pilot.press("q")
     again = Workbench()
-    async with again.run_test(size=SIZE) as pilot:
+    async with driven(again, SIZE) as pilot:
         await settle(pilot)
         assert again.current == "builds"
         await until(pilot, lambda: again.session.model is not None, "the model is open again")

@@ -12,7 +12,6 @@ from engine.wire.hybrid import CurvePoint, SearchResult
 from engine.wire.layer_tables import COMPARE
 from engine.wire.layers import layer_rows, layers_of
 from engine.wire.model import LayerSpread, Saturation, TensorRange
-from rknntui.app import Workbench
 from rknntui.links import GoToLayer
 from rknntui.screens.bench.words import compared_lines
 from rknntui.screens.layers.detail import LayerDetail
@@ -21,79 +20,54 @@ from rknntui.session.job_view_model import JobView
 from rknntui.widgets.charts import CurveChart, bars
 from rknntui.widgets.one_line import fit_facts
 from tests.tui.board_answers import comparison
-from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import press_text, write_recipe
+from tests.tui.conftest import driven, screen_text, settle, until, workbench
 from tests.tui.test_layers import layers_of_build, row
 from tests.tui.test_parts import Alone
 
 SIZE = (80, 24)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_columns_are_filled_and_the_detail_follows_the_cursor(
-    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    recipe = write_recipe(tmp_path, demo)
-    with recipe.open("a", encoding="utf-8") as file:
+async def test_columns_are_filled_and_the_detail_follows_the_cursor(digits: Path) -> None:
+    with digits.open("a", encoding="utf-8") as file:
         file.write("target: {target_platform: rk3588}\n")
-    async with layers_of_build(recipe) as (app, pilot, workspace):
+    async with layers_of_build(digits) as (app, pilot, workspace):
         assert "r measures isolated errors and clipping" in screen_text(app)
-        await pilot.press("r")
-        await until(pilot, lambda: app.session.layers.of("error"), "errors of layers")
-        await until(pilot, lambda: "isol. dB" in screen_text(app), "their column")
-        await until(pilot, lambda: "by gain per ms" in screen_text(app), "gains")
+        await pilot.press("r", until=lambda: app.session.layers.of("error"))
+        await pilot.sees("isol. dB")
+        await pilot.sees("by gain per ms")
         order = [row["id"] for row in workspace.table.records]
-        await pilot.press("down", "v")
-        await until(pilot, lambda: "estimated on rk3588" in screen_text(app), "the cost")
-        assert "est. ms" in screen_text(app)
+        await pilot.press("down", "v", sees=("estimated on rk3588", "est. ms"))
         here = workspace.chosen
         assert here == app.session.layers.cursor == workspace.table.record["id"] == order[1]
         assert [row["id"] for row in workspace.table.records][: len(order)] == order
-        await pilot.press("v")
-        await until(pilot, lambda: "not compiled for rk3588" in screen_text(app), "no compilation")
+        await pilot.press("v", sees="not compiled for rk3588")
         assert workspace.chosen == here
-        await pilot.press("v")
-        await until(pilot, lambda: "not run on a board yet" in screen_text(app), "no board")
-        assert "r Bench" in screen_text(app)
+        await pilot.press("v", sees=("not run on a board yet", "r Bench"))
 
-        await pilot.press("V", "V", "V", "slash")
-        await press_text(pilot, "gemm")
-        await pilot.press("enter")
+        await pilot.press("V", "V", "V", "slash", *"gemm", "enter")
         await until(pilot, lambda: workspace.table.row_count == 1, "a filter")
         await pilot.press("v")
         assert workspace.table.row_count == 1, "the filter is that of all columns"
-        await pilot.press("V", "d")
-        await until(pilot, lambda: "integer range" in screen_text(app), "histograms")
-        assert "over 12 samples: SQNR" in screen_text(app)
+        await pilot.press("V", "d", sees=("integer range", "over 12 samples: SQNR"))
         await pilot.press("y")
         assert "reference (float)" in app.clipboard
         assert "█" in app.clipboard
-        await pilot.press("escape")
-        await until(pilot, lambda: "1 of " in screen_text(app), "the table again")
-        await pilot.press("c")
-        await until(pilot, lambda: "SQNR dB, isolated" in screen_text(app), "a curve")
-        assert "▲" in screen_text(app)
-        await pilot.press("c")
-        await until(pilot, lambda: "ms (estimated)" in screen_text(app), "another curve")
-        await pilot.press("c", "m")
-        await until(pilot, lambda: app.current == "model", "the graph")
-        await until(pilot, lambda: "operator    Gemm" in screen_text(app), "its node")
+        await pilot.press("escape", sees="1 of ")
+        await pilot.press("c", sees=("SQNR dB, isolated", "▲"))
+        await pilot.press("c", sees="ms (estimated)")
+        await pilot.press("c", "m", until=lambda: app.current == "model")
+        await pilot.sees("operator    Gemm")
         app.screen.post_message(GoToLayer(order[0], columns="cost"))
         await until(pilot, lambda: app.current == "layers", "back")
         await until(pilot, lambda: workspace.chosen == order[0], "the layer of the link")
         assert workspace.view == "Cost"
 
 
-@pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize("size", [(80, 24), (149, 40), (150, 24), (200, 60)])
 async def test_the_size_of_the_screen_alone_decides_where_the_detail_stands(size) -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=size) as pilot:
-        await settle(pilot)
-        await pilot.press("3")
-        await settle(pilot)
+    async with workbench(size=size) as (app, pilot):
+        await pilot.press("3", rests=True)
         detail = app.workspace.detail
         for rows in ((), layers_of("choice", [row("t", "int8")])):
             app.session.layers.fill("choice", rows)
@@ -102,16 +76,10 @@ async def test_the_size_of_the_screen_alone_decides_where_the_detail_stands(size
             assert detail.chart.display == (size[1] > 31)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_snapshots_are_written_to_a_folder(
-    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with layers_of_build(write_recipe(tmp_path, demo)) as (app, pilot, _):
-        await pilot.press("A", "down")
-        await press_text(pilot, "snapshot")
-        await pilot.press("enter")
+async def test_snapshots_are_written_to_a_folder(tmp_path: Path, digits: Path) -> None:
+    async with layers_of_build(digits) as (app, pilot, _):
+        await pilot.press("A", "down", *"snapshot", "enter")
         report = tmp_path / "snapshot" / "error_analysis.txt"
         await until(pilot, report.is_file, "the report")
         await until(pilot, lambda: app.session.running is None, "the end")
@@ -123,7 +91,7 @@ async def test_the_detail_asks_once_and_draws_what_it_gets() -> None:
     app = Alone(pane)
     (figures,) = layers_of("choice", [row("t", "int8", "float16")])
     record = {"unmet": "why not", "built_range": None}
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with driven(app) as pilot:
         pane.show_layer(figures, record, read=True)
         pane.show_layer(figures, record, read=True)
         await until(pilot, lambda: app.heard(LayerDetail.Wanted), "it rests there")
@@ -188,15 +156,12 @@ def test_a_comparison_says_what_other_roundings_do() -> None:
     assert {rounding.of(row) for row in layer_rows(found)} == {None}
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_what_a_step_promotes_is_said_at_80_columns_too() -> None:
     outputs, moves = {"o": 20.0}, {f"/stage{at}/a/long/name/Conv": "int16" for at in range(9)}
     point = CurvePoint(
         1, "t", "a", "int16", {"a": "int16", **moves}, ("a",), outputs, outputs, 0, 0
     )
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench() as (app, pilot):
         await pilot.press("3")
         pane = app.workspace.pane
         pane.found = SearchResult(point, (point,), None, "budget", 1)

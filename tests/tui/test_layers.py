@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from textual.pilot import Pilot
 
 from engine.wire.accuracy import RoundedOutput
 from engine.wire.build_tables import SEARCH_POINTS
@@ -49,8 +48,8 @@ from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded
 from rknntui.widgets.charts import CurveChart, Series
 from rknntui.widgets.one_line import fit_facts
-from tests.tui.conftest import residual_model, screen_text, until
-from tests.tui.flow import grey_keys, press_text, read_form, visited, write_recipe
+from tests.tui.conftest import Driver, residual_model, screen_text, until, workbench
+from tests.tui.flow import grey_keys, read_form, typed, visited
 
 SIZE = (80, 24)
 
@@ -281,42 +280,36 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
 @asynccontextmanager
 async def layers_of_build(
     recipe: Path, *, gains: bool = False
-) -> AsyncIterator[tuple[Workbench, Pilot[None], Layers]]:
+) -> AsyncIterator[tuple[Workbench, Driver, Layers]]:
     """The workbench with a build of a recipe, in Layers; with the gains of its layers."""
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(recipe) as (app, pilot):
         await until(pilot, lambda: app.session.model is not None, "a model is open")
-        await pilot.press("b")
-        await until(pilot, lambda: app.session.layers.table is not None, "the layers of a build")
+        await pilot.press("b", until=lambda: app.session.layers.table is not None)
         workspace = await visited(pilot, Layers)
         await until(pilot, lambda: workspace.table.total > 0, "its layers")
         if gains:
-            await until(pilot, lambda: "by gain" in screen_text(app), "the gains")
+            await pilot.sees("by gain")
             assert workspace.table.records[0]["gain_db"] > 0
         yield app, pilot, workspace
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_keys_that_work_are_not_grey_once_the_layers_are_there(
-    demo: Path, tmp_path: Path
-) -> None:
-    async with layers_of_build(write_recipe(tmp_path, demo)) as (app, pilot, workspace):
+async def test_keys_that_work_are_not_grey_once_the_layers_are_there(digits: Path) -> None:
+    async with layers_of_build(digits) as (app, pilot, workspace):
         assert not workspace.disabled_reason("lift")
         await until(pilot, lambda: not grey_keys(app), "no key is grey")
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_a_toggle_shows_its_effect_and_is_taken_back(demo: Path, tmp_path: Path) -> None:
-    async with layers_of_build(write_recipe(tmp_path, demo), gains=True) as (app, pilot, workspace):
+async def test_a_toggle_shows_its_effect_and_is_taken_back(digits: Path) -> None:
+    async with layers_of_build(digits, gains=True) as (app, pilot, workspace):
         best = workspace.table.record
         assert workspace.table.cursor == 0
         await pilot.press("space")
         group = (best["id"], *workspace.table.figures.proposed.together)
         promoted = dict.fromkeys(group, "float16")
         assert app.session.recipe["quantized_layers"] == promoted
-        await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
+        await pilot.sees("simulated over")
         seen = workspace.effect.now.outputs[0]
         assert seen.sqnr_db > seen.before_db
         assert workspace.table.record["built"] == "~ float16"
@@ -331,7 +324,6 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back(demo: Path, tmp_path:
 
 
 @pytest.mark.long
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_a_search_is_paused_and_ended_with_its_best(tmp_path: Path) -> None:
     # so many layers that the search lasts longer than the keys take on a busy machine
@@ -345,46 +337,31 @@ async def test_a_search_is_paused_and_ended_with_its_best(tmp_path: Path) -> Non
         encoding="utf-8",
     )
     async with layers_of_build(recipe) as (app, pilot, workspace):
-        await pilot.press("f", "down")
-        await press_text(pilot, "999")
-        await pilot.press("enter")
-        await until(pilot, lambda: workspace.search is not None, "a search")
-        await pilot.press("P")
-        await until(pilot, lambda: workspace.search.paused, "its pause")
+        await pilot.press("f", "down", *"999", "enter", until=lambda: workspace.search is not None)
+        await pilot.press("P", until=lambda: workspace.search.paused)
         assert "paused" in screen_text(app)
-        await pilot.press("K")
-        await until(pilot, lambda: not workspace.search.running, "its end")
+        await pilot.press("K", until=lambda: not workspace.search.running)
         assert workspace.search.state == "done"
-        await until(pilot, lambda: "stopped by you" in screen_text(app), "why it ended")
+        await pilot.sees("stopped by you")
 
 
 @pytest.mark.long
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_proposed_searched_applied_and_verified_in_the_build(
-    demo: Path, tmp_path: Path
-) -> None:
-    async with layers_of_build(write_recipe(tmp_path, demo), gains=True) as (app, pilot, workspace):
-        await pilot.press("p", "enter")
-        await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "a proposal")
-        await until(pilot, lambda: " promoted" in screen_text(app), "which ones")
+async def test_proposed_searched_applied_and_verified_in_the_build(digits: Path) -> None:
+    async with layers_of_build(digits, gains=True) as (app, pilot, workspace):
+        await pilot.press("p", "enter", until=lambda: app.session.recipe.get("quantized_layers"))
+        await pilot.sees(" promoted")
         await pilot.press("R")
         assert "quantized_layers" not in app.session.recipe
-        await pilot.press("f", "down")
-        await press_text(pilot, "2")
-        await pilot.press("enter")
-        await until(pilot, lambda: "budget used" in screen_text(app), "a search")
-        assert "simulated over 12 samples" in screen_text(app)
-        assert "▲" in screen_text(app)
+        await pilot.press("f", "down", *"2")
+        await pilot.press("enter", sees=("budget used", "simulated over 12 samples", "▲"))
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui hybrid search ")
         await pilot.press("G", "a")
         asked = app.session.recipe["quantized_layers"]
         assert len(asked) == 2, "a budget counts what is promoted"
-        await pilot.press("b")
-        await until(pilot, lambda: app.session.built == app.session.recipe, "the build of it")
-        await pilot.press("3")
-        await until(pilot, lambda: workspace.edits.built == asked, "its layers")
+        await pilot.press("b", until=lambda: app.session.built == app.session.recipe)
+        await pilot.press("3", until=lambda: workspace.edits.built == asked)
         built = {r["id"]: r["built"] for r in workspace.table.records}
         assert {built[layer] for layer in asked} == {"✓ float16"}
 
@@ -392,27 +369,18 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
         await pilot.press("b")
         known = lambda: app.session.layers.table  # noqa: E731 - None until it is read again
         await until(pilot, lambda: known() and known().chip == "rk3588", "its times")
-        await pilot.press("p")
-        limit = str(round(known().time_ms * 1.05, 3))
-        await until(pilot, lambda: limit in screen_text(app), "a limit of the time on that chip")
+        await pilot.press("p", sees=str(round(known().time_ms * 1.05, 3)))
 
 
 @pytest.mark.long
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
-    demo: Path, tmp_path: Path
-) -> None:
-    async with layers_of_build(write_recipe(tmp_path, demo), gains=True) as (app, pilot, workspace):
-        await pilot.press("slash")
-        await press_text(pilot, "stage1")
-        await pilot.press("enter", "asterisk")
+async def test_marked_layers_are_changed_together_and_a_range_is_honoured(digits: Path) -> None:
+    async with layers_of_build(digits, gains=True) as (app, pilot, workspace):
+        await pilot.press("slash", *"stage1", "enter", "asterisk")
         marked = set(app.session.layers.marked)
         assert len(marked) == len(workspace.table.records) > 2
-        await pilot.press("enter")
-        await until(pilot, lambda: type(app.screen).__name__ == "RequestDialog", "the form")
-        await press_text(pilot, "int16")
-        await pilot.press("enter")
+        await pilot.press("enter", until=lambda: type(app.screen).__name__ == "RequestDialog")
+        await pilot.press(*"int16", "enter")
         await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "the change")
         assert set(app.session.recipe["quantized_layers"]) == marked
         assert set(app.session.recipe["quantized_layers"].values()) == {"int16"}
@@ -420,20 +388,14 @@ async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
         assert "of 14 · with “stage1” · Esc shows all" in screen_text(app)
         await pilot.press("u", "z", "escape")  # of a pane that is zoomed, Esc is the zoom's
         assert workspace.table.filter_text
-        await pilot.press("escape")
-        await until(pilot, lambda: not workspace.table.filter_text, "all layers")
+        await pilot.press("escape", until=lambda: not workspace.table.filter_text)
         workspace.table.select_record("op", "Gemm")
         layer = workspace.table.record["id"]
-        await pilot.press("e", "down")
-        await press_text(pilot, "2 -2")
-        await pilot.press("enter")
-        await until(pilot, lambda: "minimum of a range is below" in screen_text(app), "why not")
-        await pilot.press(*["backspace"] * 4)
-        await press_text(pilot, "-2 2")
-        await pilot.press("enter")
+        await pilot.press("e", "down", *typed("2 -2"), "enter", sees="minimum of a range is below")
+        await pilot.press(*["backspace"] * 4, *typed("-2 2"), "enter")
         await until(pilot, lambda: "quantized_ranges" in app.session.recipe, "the range")
         assert app.session.recipe["quantized_ranges"] == {layer: [-2.0, 2.0]}
-        await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
+        await pilot.sees("simulated over")
         seen = workspace.effect.now.outputs[0]
         assert seen.sqnr_db < seen.before_db, "it cuts the logits off"
 

@@ -22,13 +22,13 @@ from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.layers.workspace import Layers
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.records import RecordTable
-from tests.tui.conftest import screen_text, settle, until
+from tests.cli.conftest import ended, start
+from tests.tui.conftest import driven, screen_text, settle, until, workbench
 from tests.tui.terminal import Terminal
 
 SIZE = (100, 30)
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_esc_in_stop_the_job_keeps_it_running(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[str] = []
 
@@ -37,28 +37,21 @@ async def test_esc_in_stop_the_job_keeps_it_running(monkeypatch: pytest.MonkeyPa
 
     app = Workbench()
     monkeypatch.setattr(app.bridge, "cancel", cancel)
-    async with app.run_test(size=SIZE) as pilot:
+    async with driven(app, SIZE) as pilot:
         await settle(pilot)
         app.session.jobs.started(JobView("one", "build", "build m.onnx", 0.0))
         for answer in ("escape", "n"):
-            await pilot.press("ctrl+x")
-            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "it asks")
+            await pilot.press("ctrl+x", until=lambda: isinstance(app.screen, ConfirmDialog))
             assert "Esc again" not in screen_text(app)
-            await pilot.press(answer)
-            await until(pilot, lambda: not isinstance(app.screen, ConfirmDialog), "it closes")
+            await pilot.press(answer, until=lambda: not isinstance(app.screen, ConfirmDialog))
             await settle(pilot)
             assert stopped == []
-        await pilot.press("ctrl+x")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "it asks")
-        await pilot.press("y")
-        await until(pilot, lambda: stopped == ["one"], "it is stopped")
+        await pilot.press("ctrl+x", until=lambda: isinstance(app.screen, ConfirmDialog))
+        await pilot.press("y", until=lambda: stopped == ["one"])
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_what_is_typed_behind_a_key_that_opens_a_dialog_is_the_dialogs() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench(size=SIZE) as (app, pilot):
         for key in "ox7y":  # as a terminal sends what was typed ahead
             app.post_message(Key(key, key))
         await until(pilot, lambda: isinstance(app.screen, PathPicker), "it asks")
@@ -77,12 +70,9 @@ def guide_step(name: str, title: str) -> Step:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("no_engine")
 async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
-    app = Workbench()
-    async with app.run_test(size=(140, 40)) as pilot:
-        await pilot.press("3", "D")
-        await settle(pilot)
+    async with workbench(size=(140, 40), kept=True) as (app, pilot):
+        await pilot.press("3", "D", rests=True)
         layers = app.workspace
         assert isinstance(layers, Layers)
         for name in ("b", "c", "a"):
@@ -99,37 +89,29 @@ async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("no_engine")
 async def test_every_column_that_sorts_has_a_name() -> None:
-    app = Workbench()
-    async with app.run_test(size=(140, 40)) as pilot:
-        await pilot.press("3", "D")
-        await settle(pilot)
+    async with workbench(size=(140, 40), kept=True) as (app, pilot):
+        await pilot.press("3", "D", rests=True)
         layers = app.workspace
         assert isinstance(layers, Layers)
         layers.guide.take(Answer(guide_step("a", "A"), None, 1))
         await settle(pilot)
-        await pilot.press("s")
-        await settle(pilot)
+        await pilot.press("s", rests=True)
         assert "by step of the guide ▲" in screen_text(app), "the stage says nothing"
         for number in range(1, 9):
-            await pilot.press(str(number))
-            await settle(pilot)
+            await pilot.press(str(number), rests=True)
         tables = app.screen.query(RecordTable)
         assert len(tables) >= 8
         for table in tables:
             assert all(column.called for column in table.declared.columns), table.id
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_the_picker_says_why_a_path_is_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    app = Workbench()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
+    async with workbench(kept=True) as (app, pilot):
         for text, said in (
             (f"{tmp_path}/missing.onnx", "There is no file"),
             (f"{tmp_path}/missing/m.onnx", "There is no folder"),
@@ -140,16 +122,14 @@ async def test_the_picker_says_why_a_path_is_not_taken(
             await until(pilot, lambda: isinstance(app.screen, PathPicker), "it asks")
             if not text:
                 await pilot.press("backspace")
-            await pilot.press("enter")
-            await settle(pilot)
+            await pilot.press("enter", rests=True)
             assert isinstance(app.screen, PathPicker)
             shown = screen_text(app)
             assert said in shown, shown
             await pilot.press("x")  # typing takes it away
             await settle(pilot)
             assert said not in screen_text(app)
-            await pilot.press("escape")
-            await settle(pilot)
+            await pilot.press("escape", rests=True)
 
 
 @pytest.fixture
@@ -171,16 +151,15 @@ def shell() -> Iterator[Terminal]:
         "_, status = os.waitpid(group.pid, 0)\n"
         "print('ended', os.WEXITSTATUS(status), flush=True)\n"
     )
-    terminal = Terminal(code=code)
-    yield terminal
-    listed = ["ps", "-o", "pid=", "-s", str(terminal.process.pid)]
-    for pid in subprocess.run(listed, capture_output=True, text=True, check=False).stdout.split():
-        os.kill(int(pid), signal.SIGKILL)
-    terminal.close()
+    with Terminal(code=code) as terminal:
+        yield terminal
+        listed = ["ps", "-o", "pid=", "-s", str(terminal.process.pid)]
+        told = subprocess.run(listed, capture_output=True, text=True, check=False).stdout
+        for pid in told.split():
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def test_ctrl_z_gives_the_shell_back_and_fg_the_workbench(shell: Terminal) -> None:
-    shell.wait_for("Palette")
     shell.type("\x1a")
     shell.wait_for("stopped True")
     assert shell.not_restored() == []
@@ -193,16 +172,12 @@ def test_ctrl_z_gives_the_shell_back_and_fg_the_workbench(shell: Terminal) -> No
 
 
 def test_ctrl_z_without_a_shell_says_so() -> None:
-    terminal = Terminal()
-    try:
-        terminal.wait_for("Palette")
+    with Terminal() as terminal:
         terminal.type("\x1a")
         terminal.wait_for("No shell is waiting")
         time.sleep(0.2)
         terminal.type("q")
         assert terminal.ended() == 0
-    finally:
-        terminal.close()
 
 
 def test_flags_behind_a_file_are_those_of_its_source(tmp_path: Path) -> None:
@@ -215,10 +190,8 @@ def test_flags_behind_a_file_are_those_of_its_source(tmp_path: Path) -> None:
         ([str(network), "--weights"], "needs a value"),
         ([str(network), str(network)], "is a file"),
     ):
-        command = [sys.executable, "-m", "rknntui", *words]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert ran.returncode == 2, ran.stderr
-        assert said in ran.stderr
-    command = [sys.executable, "-m", "rknntui", str(network), "--weights", "best.weights"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "needs a terminal" in ran.stderr
+        ran = ended(start(*words))
+        assert ran.code == 2, ran.err
+        assert said in ran.err
+    ran = ended(start(network, "--weights", "best.weights"))
+    assert "needs a terminal" in ran.err

@@ -6,35 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from rknntui.app import Workbench
 from rknntui.links import GoToNode
 from rknntui.screens.model.workspace import ModelWorkspace
 from rknntui.widgets.graph_tree import GraphTree
-from tests.tui.conftest import residual_model, screen_text, settle, until
-from tests.tui.flow import visited, write_recipe
+from tests.tui.conftest import residual_model, screen_text, settle, until, with_graph, workbench
+from tests.tui.flow import opened
 
 SIZE = (80, 24)
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.usefixtures("warm")
 
 
-async def test_open_by_argument_find_a_node_and_read_its_weights(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        text = screen_text(app)
-        assert "source · 120 nodes" in text
-        assert "stage0" in text
-        assert "1x4x8x8 float32" in text
-        await pilot.press("slash", *"stage2 conv", "enter")
-        await until(pilot, lambda: "operator    Conv" in screen_text(app), "the detail of a Conv")
-        await until(pilot, lambda: "Weights" in screen_text(app), "its weights")
+async def test_open_by_argument_find_a_node_and_read_its_weights(model: Path) -> None:
+    async with with_graph(model, kept=True) as (app, pilot):
+        await pilot.sees("source · 120 nodes", "stage0", "1x4x8x8 float32")
+        await pilot.press("slash", *"stage2 conv", "enter", sees=("operator    Conv", "Weights"))
         entry = app.workspace.graph.entry
         assert app.workspace.graph.nodes[entry.at][0] == "/stage2/block0/Conv"
-        await pilot.press("n")
-        await settle(pilot)
+        await pilot.press("n", rests=True)
         assert app.workspace.graph.nodes[app.workspace.graph.entry.at][0] == ("/stage2/block1/Conv")
-        await pilot.press("N", "N")
-        await settle(pilot)
+        await pilot.press("N", "N", rests=True)
         assert app.workspace.graph.nodes[app.workspace.graph.entry.at][0] == ("/stage2/block9/Conv")
         await pilot.press("tab", "G")
         await until(pilot, lambda: "-1" in screen_text(app) and "█" in screen_text(app), "bars")
@@ -44,10 +34,8 @@ async def test_open_by_argument_find_a_node_and_read_its_weights(model: Path, op
         assert "144, 0 of them 0" in detail
 
 
-async def test_a_link_names_a_node_or_the_tensor_that_it_writes(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
+async def test_a_link_names_a_node_or_the_tensor_that_it_writes(model: Path) -> None:
+    async with with_graph(model, kept=True) as (app, pilot):
         tree = app.workspace.graph
         name, _, tensor, *_ = tree.nodes[7]
         assert name != tensor
@@ -57,10 +45,8 @@ async def test_a_link_names_a_node_or_the_tensor_that_it_writes(model: Path, ope
             await until(pilot, lambda: tree.entry.kind == "node" and tree.entry.at == 7, named)
 
 
-async def test_groups_open_and_close_by_arrows(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
+async def test_groups_open_and_close_by_arrows(model: Path) -> None:
+    async with with_graph(model, kept=True) as (app, pilot):
         tree = app.workspace.graph
         assert [entry.kind for entry in tree._rows] == [
             "root",
@@ -85,18 +71,16 @@ async def test_groups_open_and_close_by_arrows(model: Path, opened) -> None:
         assert tree.entry.kind == "root"
 
 
-async def test_a_graph_is_walked_and_the_way_back_is_kept(model: Path, opened) -> None:
+async def test_a_graph_is_walked_and_the_way_back_is_kept(model: Path) -> None:
     def here() -> str:
         return tree.nodes[tree.node][0]
 
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
+    async with with_graph(model, kept=True) as (app, pilot):
         workspace, tree = app.workspace, app.workspace.graph
         await pilot.press("slash", *"stage1/block3/add", "enter", "enter")
         assert workspace.neighbours.has_focus
+        await pilot.sees("┏┷━")
         text = screen_text(app)
-        assert "┏┷━" in text
         assert [row.count("╭─ Relu") for row in text.splitlines()].count(1) == 1
         assert "├▶ Conv" in text
         assert "╰▶ Add" in text
@@ -121,18 +105,15 @@ async def test_a_graph_is_walked_and_the_way_back_is_kept(model: Path, opened) -
         assert tree.has_focus
 
 
-async def test_layers_share_cursor_and_promotion_with_the_graph(demo: Path, tmp_path: Path) -> None:
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, ModelWorkspace)
+async def test_layers_share_cursor_and_promotion_with_the_graph(digits: Path) -> None:
+    async with opened(digits, ModelWorkspace) as (app, pilot, workspace):
         tree, layers = workspace.graph, app.session.layers
         await until(pilot, lambda: tree.row_count > 3, "the graph")
         assert "no node is under the cursor" in workspace.disabled_reason("drill")
         assert "no node is under the cursor" in workspace.disabled_reason("promote")
         await pilot.press("slash", *"stem", "enter")
         assert "no build yet" in workspace.disabled_reason("promote")
-        await pilot.press("b")
-        await until(pilot, lambda: any(row.choice for row in layers.rows), "the layers")
+        await pilot.press("b", until=lambda: any(row.choice for row in layers.rows))
         await pilot.press("1", "v")  # to the optimised graph, on the same node
         await until(pilot, lambda: workspace.which == "optimised" and tree.node >= 0, "the graph")
         here = tree.nodes[tree.node][0]
@@ -140,12 +121,10 @@ async def test_layers_share_cursor_and_promotion_with_the_graph(demo: Path, tmp_
         await until(pilot, lambda: layers.cursor == here or here in layers.cursor, "one cursor")
         await pilot.press("space")
         assert app.session.recipe["quantized_layers"] == {layers.cursor: "float16"}
-        await pilot.press("c")
-        await settle(pilot)
+        await pilot.press("c", rests=True)
         assert "● float16" in screen_text(app)
         assert "dtype, ● as asked" in screen_text(app)
-        await pilot.press("c")
-        await settle(pilot)
+        await pilot.press("c", rests=True)
         assert " dB" in screen_text(app)
         assert "SQNR, simulated" in screen_text(app)
         await pilot.press("u")
@@ -167,13 +146,9 @@ async def test_layers_share_cursor_and_promotion_with_the_graph(demo: Path, tmp_
 
 
 @pytest.mark.long
-async def test_the_table_sorts_and_is_written(
-    model: Path, opened, tmp_path: Path, monkeypatch
-) -> None:
+async def test_the_table_sorts_and_is_written(model: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
+    async with with_graph(model, kept=True) as (app, pilot):
         await pilot.press("T", "s", "s")
         table = app.workspace.table
         assert table.has_focus
@@ -182,13 +157,11 @@ async def test_the_table_sorts_and_is_written(
         assert table.record["op"] == "Conv"
         await pilot.press("x")
         target = tmp_path / "nodes.csv"
-        await pilot.press("enter")
-        await until(pilot, target.exists, "the table is written")
+        await pilot.press("enter", until=target.exists)
         lines = target.read_text().splitlines()
         assert lines[0] == "number,op,name,shape,dtype"  # as the reference of tables has them
         assert len(lines) == 121
-        await pilot.press("x", "enter")
-        await until(pilot, lambda: "y replace" in screen_text(app), "it asks to replace")
+        await pilot.press("x", "enter", sees="y replace")
         await pilot.press("n")
         await pilot.press("T")
         assert app.workspace.graph.has_focus
@@ -197,23 +170,18 @@ async def test_the_table_sorts_and_is_written(
 async def test_a_picker_opens_a_model(tmp_path: Path, monkeypatch) -> None:
     residual_model(1, tmp_path / "tiny.onnx")
     monkeypatch.chdir(tmp_path)
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench(kept=True) as (app, pilot):
         assert "o opens a model" in screen_text(app)
-        await pilot.press("o", *"tin")
-        await settle(pilot)
+        await pilot.press("o", *"tin", rests=True)
         assert "tiny.onnx" in screen_text(app)
-        await pilot.press("enter")
-        await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await until(pilot, lambda: "3 nodes" in screen_text(app), "its nodes are shown")
+        await pilot.press("enter", until=lambda: app.session.model is not None)
+        await pilot.sees("3 nodes")
 
 
 @pytest.mark.long
 async def test_ten_thousand_nodes_are_walked(tmp_path: Path) -> None:
     path = residual_model(3334, tmp_path / "flat.onnx", "n{}_{}")
-    app = Workbench(str(path))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(path, kept=True) as (app, pilot):
         await until(pilot, lambda: app.session.model is not None, "the model is open")
         await app.show("model")
         tree = app.workspace.query_one(GraphTree)
@@ -221,20 +189,16 @@ async def test_ten_thousand_nodes_are_walked(tmp_path: Path) -> None:
         await pilot.press("E", "G", "k")
         assert tree.entry.at == 10_001
         assert tree.row_count == 1 + 1 + 3_334 + 10_002 + 1
-        await pilot.press("slash", *"n333_3", "enter")
-        await settle(pilot)
+        await pilot.press("slash", *"n333_3", "enter", rests=True)
         assert tree.nodes[tree.entry.at][0].startswith("n333_3")
 
 
 async def test_text_from_a_model_is_harmless(tmp_path: Path) -> None:
     path = residual_model(1, tmp_path / "x.onnx", "\x1b[2J[red]{}\u202e{}")
-    app = Workbench(str(path))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(path, kept=True) as (app, pilot):
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press("1")
-        await until(pilot, lambda: "3 nodes" in screen_text(app), "its nodes are shown")
-        await pilot.press("E", "down", "down", "down", "down", "down")
-        await settle(pilot)
+        await pilot.press("1", sees="3 nodes")
+        await pilot.press("E", "down", "down", "down", "down", "down", rests=True)
         text = screen_text(app)
         assert "\x1b" not in text
         assert "\u202e" not in text
@@ -244,13 +208,10 @@ async def test_text_from_a_model_is_harmless(tmp_path: Path) -> None:
 async def test_what_is_no_model_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "notes.onnx"
     path.write_text("just text")
-    app = Workbench(str(path))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(path, kept=True) as (app, pilot):
         await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
         await settle(pilot)
-        text = screen_text(app)
-        assert "Fix" in text
-        assert "notes.onnx" in text
+        await pilot.sees("Fix", "notes.onnx")
         await pilot.press("escape")
         assert len(app.screen_stack) == 1
         assert app.current == "overview"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from engine import Finding, human_bytes
 from engine.wire.build import BuildSummary
@@ -25,7 +24,7 @@ from rknntui.session.steps import STATES, next_step, steps
 from rknntui.widgets.header_footer import step_tabs
 from rknntui.workspaces import WORKSPACES
 from scripts.tasks import TASKS
-from tests.tui.conftest import residual_model, screen_text, settle, until
+from tests.tui.conftest import Driver, driven, residual_model, screen_text, settle, until, workbench
 from tests.tui.flow import model_view
 
 SIZE = (80, 24)
@@ -160,22 +159,20 @@ def test_a_board_by_ssh_is_possible_until_it_told_its_chip() -> None:
     assert by_name(session)["board"] == "✓"
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_with_nothing_open_it_says_where_to_begin(own_home: Path, tmp_path: Path) -> None:
     recent = tmp_path / "recent.onnx"
     recent.write_text("x")
     app = Workbench(state_kept=False)
     app.session.recent = (str(recent), str(tmp_path / "gone.onnx"))
-    async with app.run_test(size=SIZE) as pilot:
+    async with driven(app) as pilot:
         await settle(pilot)
+        await pilot.sees("recent.onnx")
         text = screen_text(app)
-        assert "recent.onnx" in text
         assert "gone.onnx" not in text, "files that are gone are left out"
         assert "demo" in text
         assert "No model is open" in text
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_a_finding_in_the_same_words_brings_its_own_changes() -> None:
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE):
@@ -186,11 +183,10 @@ async def test_a_finding_in_the_same_words_brings_its_own_changes() -> None:
             assert panel.item is found
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_a_named_file_is_being_opened_from_the_first_paint_on(tmp_path: Path) -> None:
     app = Workbench(str(tmp_path / "m.onnx"), state_kept=False)
     app.opener.open_first = never  # type: ignore[method-assign]
-    async with app.run_test(size=SIZE) as pilot:
+    async with driven(app) as pilot:
         await settle(pilot)
         assert "opening m.onnx" in screen_text(app)
         assert "No model is open" not in screen_text(app)
@@ -207,74 +203,61 @@ async def never(*_: object) -> None:
     """Opens nothing."""
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_enter_alone_builds_and_gains_and_times_come_by_themselves(own_home: Path) -> None:
-    app = Workbench(recipe={**demo_recipe(), "target_platform": "rk3588"}, state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(recipe={**demo_recipe(), "target_platform": "rk3588"}) as (app, pilot):
         await opened(pilot)
         assert app.workspace is not None
         await until(
             pilot, lambda: next_step(steps(app.session)).name == "build", "the build is next"
         )
-        await pilot.press("enter")
-        await until(pilot, lambda: app.session.summary is not None, "it is built")
+        await pilot.press("enter", until=lambda: app.session.summary is not None)
         panel = app.workspace.panel("promote")
         await until(pilot, lambda: panel.items, "gains")
         await until(pilot, lambda: app.session.layers.of("estimated"), "times of the chip")
-        await until(pilot, lambda: "FPS" in screen_text(app), "frames a second")
-        text = screen_text(app)
-        assert "simulated" in text
-        assert "estimated" in text
+        await pilot.sees("FPS", "simulated", "estimated")
         await until(pilot, lambda: next_step(steps(app.session)).name == "compile", "the next step")
         await until(pilot, lambda: app.session.layers.of("choice"), "the dtypes of layers")
         await settle(pilot)
         first, second, *_ = panel.items
-        await pilot.press("space")
-        await settle(pilot)
+        await pilot.press("space", rests=True)
         assert screen_text(app).splitlines()[0].strip().startswith("Promoted: "), "it is said"
         assert panel.items[0] == second, "what is promoted already stands last"
         assert panel.items[-1] == first
         assert set(app.session.recipe["quantized_layers"]) == {first.id, *first.together}
         assert next_step(steps(app.session)).name == "build", "the build is of another recipe now"
-        await pilot.press("x")
-        await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")
+        await pilot.press("x", until=lambda: len(app.screen_stack) == 2)
         assert str(demo_folder()) not in app.screen.query_one("Input").value, "it is not ours"
 
 
-async def opened(pilot: Pilot[None]) -> None:
+async def opened(pilot: Driver) -> None:
     app = pilot.app
     assert isinstance(app, Workbench)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
     await until(pilot, lambda: app.session.dataset is not None, "its samples are looked at")
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_two_promotions_and_an_export_with_four_keys(
     own_home: Path, zoo: Path, tmp_path: Path
 ) -> None:
     recipe = TASKS["b"].file(tmp_path, zoo, demo_folder())
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(recipe) as (app, pilot):
         await opened(pilot)
-        await pilot.press("b")
-        await until(pilot, lambda: app.session.summary is not None, "it is built")
+        await pilot.press("b", until=lambda: app.session.summary is not None)
         panel = app.workspace.panel("promote")
         await until(pilot, lambda: len(panel.items) > 1 and panel.items[0].promote_ms, "gains")
         best = {name for row in panel.items[:2] for name in (row.id, *row.together)}
         assert len({row.id for row in app.workspace.panel("time").items}) == len(
             app.workspace.panel("time").items
         ), "steps of a layer are one row"
-        await pilot.press("space", "space", "x")
-        await until(pilot, lambda: len(app.screen_stack) == 2, "the file is asked for")
+        await pilot.press("space", "space", "x", until=lambda: len(app.screen_stack) == 2)
         await pilot.press("enter")
         await until(pilot, recipe.with_suffix(".rknn").is_file, "the export")
         assert set(app.session.recipe["quantized_layers"]) == best, "these and no others"
 
 
 @pytest.mark.usefixtures("warm")
-@pytest.mark.asyncio(loop_scope="session")
 async def test_the_model_of_the_open_recipe_is_opened_without_it(
     own_home: Path, tmp_path: Path
 ) -> None:
@@ -283,8 +266,7 @@ async def test_the_model_of_the_open_recipe_is_opened_without_it(
     recipe.write_text(
         "version: 1\nsource:\n  model: m.onnx\npreprocess:\n  mean_values: [[1, 1, 1, 1]]\n"
     )
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(recipe) as (app, pilot):
         await until(pilot, lambda: app.session.recipe_path == str(recipe), "the recipe is open")
         app.open_path(str(model))
         await until(pilot, lambda: app.session.path == str(model), "the model is open")

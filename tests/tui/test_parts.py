@@ -23,6 +23,7 @@ from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
 from rknntui.session.state import Session
 from rknntui.workspaces import load_all
+from tests.tui.conftest import driven
 from tests.tui.flow import model_view
 
 
@@ -108,7 +109,7 @@ def test_the_session_fills_its_layers_from_the_jobs_of_the_build() -> None:
 async def test_the_detail_pane_asks_for_the_largest_constant() -> None:
     pane = DetailPane(id="detail")
     app = Alone(pane)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with driven(app) as pilot:
         await pilot.pause()
         assert "o " in pane.text()
         assert "open a model" in pane.text()

@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pytest
 from textual.events import Paste
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from rknntui.app import Workbench
 from rknntui.screens.dialogs.picker import PathPicker
-from tests.tui.conftest import screen_text, until
-from tests.tui.flow import press_text
-
-pytestmark = pytest.mark.usefixtures("no_engine")
+from tests.tui.conftest import Driver, until, workbench
+from tests.tui.flow import typed
 
 
 @pytest.fixture
@@ -29,23 +26,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{tmp_path}/here/"
 
 
-async def asked(app: Workbench, pilot: Pilot[None], taken: list[str | None]) -> Input:
+async def asked(app: Workbench, pilot: Driver, taken: list[str | None]) -> Input:
     """The line of a new picker in the current folder."""
     app.push_screen(PathPicker("Open"), taken.append)
     await until(pilot, lambda: isinstance(app.screen, PathPicker), "it asks")
     return app.screen.query_one(Input)
 
 
-async def paste(pilot: Pilot[None], line: Input, text: str) -> None:
+async def paste(pilot: Driver, line: Input, text: str) -> None:
     line.post_message(Paste(text))
     await pilot.pause()
 
 
 @pytest.mark.long
 async def test_a_slash_or_tilde_behind_a_slash_begins_anew(folder: str) -> None:
-    app = Workbench()
     taken: list[str | None] = []
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with workbench(kept=True) as (app, pilot):
         for typed, value in (
             ("/", "/"),
             ("//", "/"),
@@ -58,56 +54,47 @@ async def test_a_slash_or_tilde_behind_a_slash_begins_anew(folder: str) -> None:
         ):
             line = await asked(app, pilot, taken)
             assert line.value == folder
-            await press_text(pilot, typed)
+            await pilot.press(*typed(typed))
             assert (line.value, line.cursor_position) == (value, len(value)), typed
             await pilot.press("escape")
         line = await asked(app, pilot, taken)
-        await press_text(pilot, "~/")
-        await until(pilot, lambda: "mine.onnx" in screen_text(app), "the home is listed")
-        await press_text(pilot, "mine.onnx")
-        await pilot.press("enter")
-        await until(pilot, lambda: taken[-1] is not None, "it is taken")
+        await pilot.press(*typed("~/"), sees="mine.onnx")
+        await pilot.press(*typed("mine.onnx"), "enter", until=lambda: taken[-1] is not None)
     assert taken[-1] == str(Path(folder).parent / "home" / "mine.onnx")
 
 
 async def test_within_the_line_only_what_is_before_the_cursor_goes(folder: str) -> None:
-    app = Workbench()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with workbench(kept=True) as (app, pilot):
         line = await asked(app, pilot, [])
         line.value, line.cursor_position = "/one/two/three", len("/one/")
-        await press_text(pilot, "/")
+        await pilot.press(*typed("/"))
         assert (line.value, line.cursor_position) == ("/two/three", 1)
         line.cursor_position = 0
-        await press_text(pilot, "~")
+        await pilot.press(*typed("~"))
         assert line.value == "~/two/three"
 
 
 async def test_backspace_brings_the_folder_back(folder: str) -> None:
-    app = Workbench()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with workbench(kept=True) as (app, pilot):
         line = await asked(app, pilot, [])
         for key in "/~":
-            await press_text(pilot, key)
-            await pilot.press("backspace")
+            await pilot.press(*typed(key), "backspace")
             assert (line.value, line.cursor_position) == (folder, len(folder))
         await pilot.press("backspace")
         assert line.value == folder[:-1]
         # Once something was typed behind it, Backspace takes letters away, down to an empty line.
-        await press_text(pilot, "//d")
-        await pilot.press("backspace")
+        await pilot.press(*typed("//d"), "backspace")
         assert line.value == "/"
         line.value = "/"
-        await press_text(pilot, "/")
-        await pilot.press("backspace")
+        await pilot.press(*typed("/"), "backspace")
         assert line.value == ""
 
 
 @pytest.mark.long
 async def test_a_pasted_absolute_path_replaces_the_text(folder: str) -> None:
     model = str(Path(folder).parent / "my model.onnx")
-    app = Workbench()
     taken: list[str | None] = []
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with workbench(kept=True) as (app, pilot):
         for pasted, value in (
             (model, model),
             (f" '{model}' \n", model),  # as a terminal pastes a file that is dropped on it
@@ -122,57 +109,48 @@ async def test_a_pasted_absolute_path_replaces_the_text(folder: str) -> None:
             assert (line.value, line.cursor_position) == (value, len(value)), pasted
             await pilot.press("escape")
         line = await asked(app, pilot, taken)
-        await press_text(pilot, "sub/ne")
+        await pilot.press(*typed("sub/ne"))
         app.copy_to_clipboard(model)
-        await pilot.press("ctrl+v", "enter")
-        await until(pilot, lambda: taken[-1] is not None, "it is taken")
+        await pilot.press("ctrl+v", "enter", until=lambda: taken[-1] is not None)
     assert taken[-1] == model
 
 
 async def test_a_home_of_nobody_is_no_crash(folder: str) -> None:
-    app = Workbench()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with workbench(kept=True) as (app, pilot):
         await asked(app, pilot, [])
-        await press_text(pilot, "~nobody-of-this-name/m.onnx")
-        await pilot.press("enter")
-        await until(pilot, lambda: "There is no folder ~nobody" in screen_text(app), "it says why")
+        await pilot.press(*typed("~nobody-of-this-name/m.onnx"))
+        await pilot.press("enter", sees="There is no folder ~nobody")
 
 
 async def test_a_proposal_is_replaced_by_typing_and_a_burst_opens_its_path(folder: str) -> None:
-    app = Workbench()
     taken: list[str | None] = []
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with workbench(kept=True) as (app, pilot):
         app.push_screen(PathPicker("Write", f"{folder}proposed.rknn", new=True), taken.append)
         await until(pilot, lambda: isinstance(app.screen, PathPicker), "it asks")
         line = app.screen.query_one(Input)
-        await press_text(pilot, "x.rknn")
+        await pilot.press(*typed("x.rknn"))
         assert line.value == "x.rknn"
-        await pilot.press("enter")
-        await until(pilot, lambda: taken == [f"{folder}x.rknn"], "it is taken")
+        await pilot.press("enter", until=lambda: taken == [f"{folder}x.rknn"])
         line = await asked(app, pilot, taken)
         await pilot.press("ctrl+u")
         line.value = str(Path(folder).parent / "home")  # all at once: the list is not yet of it
         line.post_message(Input.Submitted(line, line.value))
-        await until(pilot, lambda: "mine.onnx" in screen_text(app), "the folder is opened")
+        await pilot.sees("mine.onnx")
         assert line.value == f"{Path(folder).parent}/home/"
-        await pilot.press("enter")
-        await until(pilot, lambda: len(taken) == 2, "its first file is taken")
+        await pilot.press("enter", until=lambda: len(taken) == 2)
     assert taken[-1] == str(Path(folder).parent / "home" / "mine.onnx")
 
 
 async def test_a_file_that_cannot_be_taken_says_why_and_a_folder_is_the_first_row(
     folder: str,
 ) -> None:
-    app = Workbench()
     taken: list[str | None] = []
     (Path(folder) / "a.png").touch()
     (Path(folder) / "list.txt").touch()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with workbench(kept=True) as (app, pilot):
         picker = PathPicker("A dataset", folders=True, suffixes=(".txt",))
         app.push_screen(picker, taken.append)
-        await until(pilot, lambda: "a.png  not .txt" in screen_text(app), "the reason")
+        await pilot.sees("a.png  not .txt")
         assert [name for name, _ in picker._entries] == [".", "sub", "list.txt", "a.png"]
-        await pilot.press("down", "down", "down", "enter")
-        await until(pilot, lambda: "whole path to take it anyway" in screen_text(app), "and how")
-        await pilot.press("up", "up", "up", "enter")
-        await until(pilot, lambda: taken == [folder.rstrip("/")], "the folder itself")
+        await pilot.press("down", "down", "down", "enter", sees="whole path to take it anyway")
+        await pilot.press("up", "up", "up", "enter", until=lambda: taken == [folder.rstrip("/")])

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 import rknntui
-from rknntui.app import Workbench
 from rknntui.keys.actions import REGISTRY, key_text, with_keys
 from rknntui.links import GoTo, GoToLayer, GoToOption, RunAction
 from rknntui.workspaces import WORKSPACES, load_all
-from tests.tui.conftest import screen_text, settle, until
+from tests.tui.conftest import until, workbench
 
 
 def test_the_key_of_a_workspace_is_no_other_action_s() -> None:
@@ -42,17 +41,14 @@ def test_a_text_names_the_key_that_the_user_has(monkeypatch: pytest.MonkeyPatch)
         key_text("app.theme")
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_texts_and_tabs_follow_the_keymap(own_home: Path) -> None:
     folder = own_home / ".config" / "rknntui"
     folder.mkdir(parents=True)
     (folder / "keymap.toml").write_text(
         '[keys]\n"app.open" = "f3"\n"go.recipe" = "f4"\n"app.build" = "f12"\n'
     )
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=(120, 24)) as pilot:
-        await until(pilot, lambda: "F3 opens a model" in screen_text(app), "what opens a model")
-        assert " F4 Recipe" in screen_text(app)
+    async with workbench(size=(120, 24)) as (app, pilot):
+        await pilot.sees("F3 opens a model", " F4 Recipe")
         await pilot.press("question_mark")
         await until(pilot, lambda: "f12 " in app.screen.query_one("TextRows").text(), "help")
 
@@ -92,11 +88,8 @@ def test_no_text_has_a_key_of_its_own() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("no_engine")
 async def test_links_lead_to_other_workspaces() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
+    async with workbench() as (app, pilot):
         app.workspace.post_message(GoToOption("std_values"))
         await until(pilot, lambda: app.current == "recipe")
         await until(pilot, lambda: app.workspace.form.rows.option.name == "std_values")
@@ -107,4 +100,4 @@ async def test_links_lead_to_other_workspaces() -> None:
         await until(pilot, lambda: app.current == "builds")
         app.workspace.post_message(RunAction("builds.refresh"))
         await until(pilot, lambda: app.current == "builds")
-        await until(pilot, lambda: "Not now: no model is open (o opens" in screen_text(app), "why")
+        await pilot.sees("Not now: no model is open (o opens")

@@ -9,17 +9,16 @@ import pytest
 
 from engine import OPTIONS, option
 from engine.facts import chips
-from rknntui.app import Workbench
 from rknntui.screens.dialogs.lists import ChoiceDialog
 from rknntui.screens.recipe.form import FormRows, OptionForm
 from rknntui.screens.recipe.words import help_lines
 from rknntui.screens.recipe.workspace import Recipe
 from rknntui.widgets.line_list import TextRows
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import choose_path, opened, press_text, write_recipe
+from tests.tui.conftest import screen_text, until, workbench
+from tests.tui.flow import choose_path, opened, typed
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path) -> None:
@@ -47,24 +46,19 @@ async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path)
 async def test_a_value_is_checked_as_it_is_typed_by_the_option_and_by_the_model(demo) -> None:
     async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         workspace.focus_option("mean_values")
-        await pilot.press("e")
-        await press_text(pilot, "1,x")
-        await until(pilot, lambda: "it must be numbers" in screen_text(app), "the option's word")
+        await pilot.press("e", *typed("1,x"), sees="it must be numbers")
         await pilot.press("enter")
         assert workspace.query_one(OptionForm).editing, "a text that is no value is not taken"
-        await pilot.press("backspace", "2")
-        await until(pilot, lambda: "which has 1 channels" in screen_text(app), "the model's word")
+        await pilot.press("backspace", "2", sees="which has 1 channels")
         await pilot.press("escape")
         assert "mean_values" not in app.session.recipe
         assert "mean_values" not in app.session.all_problems
         tab = app.screen.active_bindings["tab"]
         assert tab.node is not workspace.form, "Tab goes to the next pane, as everywhere"
 
-        await pilot.press("e")
-        await press_text(pilot, "127.5")
-        await pilot.press("enter")
+        await pilot.press("e", *typed("127.5"), "enter")
         assert app.session.recipe["mean_values"] == [[127.5]]
-        await until(pilot, lambda: "changed" in screen_text(app), "its mark")
+        await pilot.sees("changed")
         await pilot.press("u")
         assert "mean_values" not in app.session.recipe
 
@@ -89,44 +83,37 @@ async def test_choices_turn_numbers_count_and_delete_gives_the_default(demo: Pat
 
 
 async def test_without_a_model_a_turn_says_which_key_opens_one() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press(keys_of("recipe")[0])
-        await until(pilot, lambda: isinstance(app.workspace, Recipe), "Recipe")
+    async with workbench(size=(120, 40)) as (app, pilot):
+        await pilot.press(keys_of("recipe")[0], until=lambda: isinstance(app.workspace, Recipe))
         app.workspace.focus_option("resize_fit")
-        await pilot.press("right")
-        await until(pilot, lambda: "no model is open (o opens one)" in screen_text(app), "why")
+        await pilot.press("right", sees="no model is open (o opens one)")
 
 
 async def test_enter_lists_every_value_with_a_line_on_each(demo: Path) -> None:
     async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         workspace.focus_option("target_platform")
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
+        await pilot.press("enter", until=lambda: isinstance(app.screen, ChoiceDialog))
         rows = app.screen.query_one(TextRows)
         assert [line[0][0].split()[0] for line in rows.lines] == [
             "none",
             *(c.name for c in chips()),
         ]
-        await press_text(pilot, "rk357")
+        await pilot.press(*"rk357")
         assert [line[0][0].split()[0] for line in rows.lines] == ["rk3576"]
-        await until(pilot, lambda: "2 NPU cores: w8a8, w4a16" in screen_text(app), "a line")
+        await pilot.sees("2 NPU cores: w8a8, w4a16")
         await pilot.press("enter")
         assert app.session.recipe["target_platform"] == "rk3576"
         workspace.focus_option("quantized_dtype")
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
+        await pilot.press("enter", until=lambda: isinstance(app.screen, ChoiceDialog))
         rows = app.screen.query_one(TextRows)
         signs = {line[0][0].split()[0]: "✗ not on rk3576" in line[1][0] for line in rows.lines}
         assert list(signs) == list(option("quantized_dtype").choices)
         assert {dtype for dtype, refused in signs.items() if not refused} == {"w8a8", "w4a16"}
-        await pilot.press("home")
-        await until(pilot, lambda: "rk3568 rk3576 rk3588." in screen_text(app), "all its chips")
+        await pilot.press("home", sees="rk3568 rk3576 rk3588.")
         await pilot.press("escape")
         assert "quantized_dtype" not in app.session.recipe
         workspace.focus_option("target_platform")
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
+        await pilot.press("enter", until=lambda: isinstance(app.screen, ChoiceDialog))
         await pilot.press("home", "enter")
         assert "target_platform" not in app.session.recipe
 
@@ -152,7 +139,7 @@ async def test_problems_are_counted_on_the_tab_and_reached_by_a_key(demo: Path) 
         await pilot.press("n")
         assert workspace.form.rows.option is not None
         assert workspace.form.rows.option.name == "dataset"
-        await until(pilot, lambda: "No calibration dataset is set" in screen_text(app), "why")
+        await pilot.sees("No calibration dataset is set")
 
 
 async def test_a_changed_option_is_checked_again_before_it_has_a_problem(demo: Path) -> None:
@@ -171,39 +158,31 @@ async def test_a_changed_option_is_checked_again_before_it_has_a_problem(demo: P
         assert "dataset" not in session.all_problems
 
 
-async def test_saved_changed_compared_and_never_replaced_without_a_yes(
-    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    recipe = write_recipe(tmp_path, demo)
-    async with opened(recipe, Recipe) as (app, pilot, workspace):
+async def test_saved_changed_compared_and_never_replaced_without_a_yes(digits: Path) -> None:
+    async with opened(digits, Recipe) as (app, pilot, workspace):
         assert app.session.recipe["mean_values"] == [[127.5]]
         assert not app.session.dirty
         workspace.focus_option("std_values")
-        await pilot.press("e")
-        await press_text(pilot, "64")
-        await pilot.press("enter", "V")
-        await until(pilot, lambda: "- 127.5" in screen_text(app), "the old value")
-        assert "+ 64" in screen_text(app)
+        await pilot.press("e", *"64", "enter", "V", sees=("- 127.5", "+ 64"))
         await pilot.press("escape")
 
-        before = recipe.read_bytes()
+        before = digits.read_bytes()
         await pilot.press("w")
-        await choose_path(pilot, recipe)
+        await choose_path(pilot, digits)
         await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "a question")
-        await pilot.press("n")
-        await settle(pilot)
-        assert recipe.read_bytes() == before
+        await pilot.press("n", rests=True)
+        assert digits.read_bytes() == before
         await pilot.press("w")
-        await choose_path(pilot, recipe)
+        await choose_path(pilot, digits)
         await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "a question")
-        await pilot.press("y")
-        await until(pilot, lambda: not app.session.dirty, "it is saved")
-        assert "64" in recipe.read_text(encoding="utf-8")
+        await pilot.press("y", until=lambda: not app.session.dirty)
+        assert "64" in digits.read_text(encoding="utf-8")
 
 
-async def test_copies_its_yaml_and_its_command_line(demo: Path, tmp_path: Path) -> None:
-    async with opened(write_recipe(tmp_path, demo), Recipe) as (app, pilot, _):
+async def test_copies_its_yaml_and_its_command_line(
+    demo: Path, tmp_path: Path, digits: Path
+) -> None:
+    async with opened(digits, Recipe) as (app, pilot, _):
         await until(pilot, lambda: bool(app.session.yaml), "the checked recipe")
         await pilot.press("ctrl+y")
         assert "mean_values" in app.clipboard
@@ -216,22 +195,18 @@ async def test_copies_its_yaml_and_its_command_line(demo: Path, tmp_path: Path) 
 
 
 async def test_a_search_finds_options_by_help_and_alias_and_esc_shows_all(demo: Path) -> None:
-    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
+    async with opened(demo / "digits_demo.onnx", Recipe) as (_, pilot, workspace):
         rows = workspace.form.rows
         every = len(rows.rows)
         for words, name in (("subtracted", "mean_values"), ("rk3588s", "target_platform")):
-            await pilot.press("slash")
-            await press_text(pilot, words)
-            await until(pilot, lambda: len(rows.rows) < every, "only those that fit")
+            await pilot.press("slash", *typed(words), until=lambda: len(rows.rows) < every)
             found = [row.name for row in rows.rows if not isinstance(row, str)]
             assert name in found
             await pilot.press("enter")
             assert len(rows.rows) < every, "Enter keeps them"
             await pilot.press("escape")
             assert len(rows.rows) == every
-        await pilot.press("slash")
-        await press_text(pilot, "xyzzy")
-        await until(pilot, lambda: "No option has “xyzzy”" in screen_text(app), "it says so")
+        await pilot.press("slash", *"xyzzy", sees="No option has “xyzzy”")
         await pilot.press("escape")
         assert len(rows.rows) == every
 
@@ -239,26 +214,21 @@ async def test_a_search_finds_options_by_help_and_alias_and_esc_shows_all(demo: 
 async def test_one_choice_sets_mean_and_std_and_one_undo_takes_both_back(demo: Path) -> None:
     async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
         workspace.focus_option("std_values")
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the usual ones")
+        await pilot.press("enter", until=lambda: isinstance(app.screen, ChoiceDialog))
         assert "ImageNet" not in screen_text(app), "the demo has one channel"
-        await press_text(pilot, "127.5")
-        await pilot.press("enter")
+        await pilot.press(*typed("127.5"), "enter")
         assert app.session.recipe["mean_values"] == app.session.recipe["std_values"] == [[127.5]]
         await pilot.press("u")
         assert not {"mean_values", "std_values"} & app.session.recipe.keys()
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the usual ones")
-        await press_text(pilot, "other")
-        await pilot.press("enter")
-        await until(pilot, lambda: workspace.form.editing, "other values are typed")
+        await pilot.press("enter", until=lambda: isinstance(app.screen, ChoiceDialog))
+        await pilot.press(*"other", "enter", until=lambda: workspace.form.editing)
         await pilot.press("escape")
 
 
 async def test_the_other_generations_options_are_left_out_once_a_chip_is_targeted(
     demo: Path,
 ) -> None:
-    async with opened(demo / "digits_demo.onnx", Recipe, (120, 40)) as (app, pilot, workspace):
+    async with opened(demo / "digits_demo.onnx", Recipe, size=(120, 40)) as (app, pilot, workspace):
         names = lambda: [r.name for r in workspace.form.rows.rows if not isinstance(r, str)]  # noqa: E731
         assert {"channel_mean_value", "compress_weight"} <= set(names())
         app.session.set_value("target_platform", "rk3588")
@@ -271,10 +241,8 @@ async def test_the_other_generations_options_are_left_out_once_a_chip_is_targete
 
 
 async def test_detail_takes_the_place_of_the_form_and_esc_gives_it_back(demo: Path) -> None:
-    async with opened(demo / "digits_demo.onnx", Recipe) as (app, pilot, workspace):
+    async with opened(demo / "digits_demo.onnx", Recipe) as (_, pilot, workspace):
         workspace.focus_option("target_platform")
-        await pilot.press("d")
-        await until(pilot, lambda: "rk2118  1 NPU core" in screen_text(app), "more chips")
+        await pilot.press("d", sees="rk2118  1 NPU core")
         assert not workspace.form.display or not workspace.form.region.area
-        await pilot.press("escape")
-        await until(pilot, lambda: workspace.form.region.area, "the form")
+        await pilot.press("escape", until=lambda: workspace.form.region.area)

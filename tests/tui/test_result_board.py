@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
-from textual.pilot import Pilot
 
 from engine.wire.codec import encode
 from engine.wire.model import Tensor
@@ -19,13 +20,11 @@ from rknntui.screens.result.workspace import Result
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from tests.tui.board_answers import BOARD, BoardAnswers, ran
-from tests.tui.conftest import screen_text, until
-from tests.tui.flow import app, model_view, visited
-
-__all__ = ["app"]
+from tests.tui.conftest import Driver, screen_text, until
+from tests.tui.flow import model_view, opened
 
 SIZE = (80, 24)
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 @pytest.fixture
@@ -33,26 +32,23 @@ def board(monkeypatch: pytest.MonkeyPatch) -> BoardAnswers:
     return BoardAnswers(monkeypatch)
 
 
-async def on_board(pilot: Pilot[None]) -> Result:
+@asynccontextmanager
+async def on_board(recipe: Path) -> AsyncIterator[tuple[Workbench, Driver, Result]]:
     """Result's view Board, with a board as the target and a file for the input."""
-    app = pilot.app
-    assert isinstance(app, Workbench)
-    workspace = await visited(pilot, Result)
-    workspace.results.bar.choose("Board")
-    await until(pilot, lambda: "no board is the target" in screen_text(app), "no board")
-    assert "chooses one" in workspace.disabled_reason("run")
-    app.session.boards.choose(BOARD)
-    await until(pilot, lambda: f"on {BOARD}" in screen_text(app), "the board")
-    return workspace
+    async with opened(recipe, Result) as (app, pilot, workspace):
+        workspace.results.bar.choose("Board")
+        await pilot.sees("no board is the target")
+        assert "chooses one" in workspace.disabled_reason("run")
+        app.session.boards.choose(BOARD)
+        await pilot.sees(f"on {BOARD}")
+        yield app, pilot, workspace
 
 
 async def test_a_run_on_a_board_stands_beside_the_simulator(
-    app: Workbench, board: BoardAnswers
+    digits: Path, board: BoardAnswers
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await on_board(pilot)
-        await pilot.press("r")
-        await until(pilot, lambda: "Outputs (emulated)" in screen_text(app), "the outputs")
+    async with on_board(digits) as (app, pilot, workspace):
+        await pilot.press("r", sees="Outputs (emulated)")
         text = screen_text(app)
         assert "simulated" not in text
         assert "1.250 ms (emulated)" in text
@@ -65,8 +61,7 @@ async def test_a_run_on_a_board_stands_beside_the_simulator(
         assert app.clipboard.startswith("rknntui run ")
         assert f"--device {BOARD} --input" in app.clipboard
         workspace.results.bar.choose("Simulated")
-        await pilot.press("r")
-        await until(pilot, lambda: "Outputs (simulated)" in screen_text(app), "the simulator")
+        await pilot.press("r", sees="Outputs (simulated)")
         workspace.results.bar.choose("Board")
         said = lambda: " ".join(workspace.results.told.text().split())  # noqa: E731
         await until(pilot, lambda: "31.25 dB from float (emulated), simulated" in said(), "both")
@@ -74,9 +69,8 @@ async def test_a_run_on_a_board_stands_beside_the_simulator(
         top = workspace.results.query_one("#top").records[0]
         assert (top["value"], top["float"], type(top["simulated"])) == (4.5, 4.75, float)
         app.session.choose_compiled("/tmp/digits-rk3588.rknn")
-        await until(pilot, lambda: "changed since" in screen_text(app), "another file")
-        await pilot.press("r")
-        await until(pilot, lambda: board.asked[-1][1].path is not None, "the file runs")
+        await pilot.sees("changed since")
+        await pilot.press("r", until=lambda: board.asked[-1][1].path is not None)
         app.session.boards.choose(None)
         await pilot.press("r")
         assert workspace.disabled_reason("run")
@@ -114,17 +108,14 @@ async def test_what_cannot_run_says_why() -> None:
 
 
 @pytest.mark.long
-async def test_names_of_strangers_steer_nothing(app: Workbench, board: BoardAnswers) -> None:
+async def test_names_of_strangers_steer_nothing(digits: Path, board: BoardAnswers) -> None:
     bad = "[bold red]x[/] \x1b[31m\x07" + "宽" * 300
     hostile = ran(device=bad, runtime=bad, notes=(bad,))
     output = replace(hostile.outputs[0], name=bad, label=bad)
     board.answers["board.run"] = replace(hostile, outputs=(output,))
-    async with app.run_test(size=SIZE) as pilot:
-        await on_board(pilot)
-        await pilot.press("r")
-        await until(pilot, lambda: "宽" in screen_text(app), "the names")
+    async with on_board(digits) as (app, pilot, _):
+        await pilot.press("r", sees=("宽", "[bold red]"))
         text = screen_text(app)
-        assert "[bold red]" in text
         assert not {"\x1b", "\x07"} & set(text)
         assert len(text.splitlines()) == SIZE[1]
 

@@ -16,8 +16,7 @@ from textual.strip import Strip
 
 from rknntui.app import Workbench
 from rknntui.sent import Changes, Sent
-from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import write_recipe
+from tests.tui.conftest import driven, screen_text, settle, workbench
 
 SIZE = Size(24, 6)
 STYLES = [
@@ -113,10 +112,9 @@ def test_everything_is_sent_again_after_another_program_or_a_resize() -> None:
     assert sent.count == 3 * every
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
 async def test_the_theme_for_slow_lines_sends_little_and_no_backgrounds(
-    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, digits: Path
 ) -> None:
     sent: list[int] = []
     changes = Sent.changes
@@ -127,17 +125,15 @@ async def test_the_theme_for_slow_lines_sends_little_and_no_backgrounds(
         return made
 
     monkeypatch.setattr(Sent, "changes", counted)
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=(120, 40)) as pilot:
+    app = Workbench(str(digits), state_kept=False)
+    async with driven(app, (120, 40)) as pilot:
         assert app.theming.use("low-bandwidth")
-        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
-        await pilot.press("b")
-        await until(pilot, lambda: app.session.layers.of("proposed"), "a build, and its gains")
+        await pilot.sees("32 nodes")
+        await pilot.press("b", until=lambda: app.session.layers.of("proposed"))
         for key in "12v34567012":  # the samples of Recipe too
             await settle(pilot)
             sent.clear()
-            await pilot.press(key)
-            await settle(pilot)
+            await pilot.press(key, rests=True)
             await settle(pilot)
             assert sum(sent) <= 25_000, key
             grounds = sum(
@@ -150,21 +146,17 @@ async def test_the_theme_for_slow_lines_sends_little_and_no_backgrounds(
 
 
 @pytest.mark.long
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_entering_a_workspace_sends_each_cell_once(demo: Path, tmp_path: Path) -> None:
+async def test_entering_a_workspace_sends_each_cell_once(digits: Path) -> None:
     width, height = 120, 40
-    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
-    async with app.run_test(size=(width, height)) as pilot:
-        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
-        await pilot.press("b")
-        await until(pilot, lambda: app.session.summary is not None, "a build")
+    async with workbench(digits, size=(width, height)) as (app, pilot):
+        await pilot.sees("32 nodes")
+        await pilot.press("b", until=lambda: app.session.summary is not None)
         for visit in range(2):
             for key in "0123567":
                 await settle(pilot)
                 before = app.sent.count
-                await pilot.press(key)
-                await settle(pilot)
+                await pilot.press(key, rests=True)
                 await settle(pilot)
                 limit = 1.0 if visit else 2.0  # a first visit has no answers at its first paint
                 sent = (app.sent.count - before) / (width * height)

@@ -25,7 +25,7 @@ from rknntui.screens.builds.workspace import TABLES
 from rknntui.screens.chips.panes import ChipViews
 from rknntui.screens.result.panes import Results
 from rknntui.workspaces import WORKSPACES, keys_of, load, load_all
-from tests.tui.conftest import residual_model, screen_text, settle, until
+from tests.tui.conftest import residual_model, screen_text, settle, until, with_graph, workbench
 
 SIZE = (80, 24)
 
@@ -65,14 +65,10 @@ def test_the_views_of_an_action_are_views_of_its_workspace() -> None:
             assert set(action.views) <= set(views), action.id
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_number_keys_reach_every_workspace_and_the_footer_holds_eight_keys() -> None:
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench(kept=True) as (app, pilot):
         for name in WORKSPACES:
-            await pilot.press(keys_of(name)[0])
-            await until(pilot, lambda name=name: app.current == name, name)
+            await pilot.press(keys_of(name)[0], until=lambda name=name: app.current == name)
             await settle(pilot)
             assert app.focused is not None
             assert app.workspace in app.focused.ancestors_with_self
@@ -84,13 +80,9 @@ async def test_number_keys_reach_every_workspace_and_the_footer_holds_eight_keys
             await pilot.press("left", "right", "pagedown", "s", "S")  # of nothing, which has none
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_the_palette_lists_every_action_and_runs_one() -> None:
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        await pilot.press("ctrl+p")
-        await settle(pilot)
+    async with workbench(kept=True) as (app, pilot):
+        await pilot.press("ctrl+p", rests=True)
         from textual.command import CommandPalette
 
         palette = app.screen
@@ -128,21 +120,15 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
         await jump.startup()
         assert [hit.text async for hit in jump.discover()] == ["file: face.onnx", "layer: Conv_42"]
         app.session.recipe, app.session.summary = {}, None
-        await pilot.press(*"go: builds")
-        await settle(pilot)
-        await pilot.press("enter", "enter")
-        await until(pilot, lambda: app.current == "builds", "the workspace Builds")
+        await pilot.press(*"go: builds", rests=True)
+        await pilot.press("enter", "enter", until=lambda: app.current == "builds")
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("no_engine")
 async def test_wide_screens_have_more_keys_in_the_footer() -> None:
-    app = Workbench()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
+    async with workbench(size=(120, 40), kept=True) as (app, pilot):
         for name in WORKSPACES:
-            await pilot.press(keys_of(name)[0])
-            await until(pilot, lambda name=name: app.current == name, name)
+            await pilot.press(keys_of(name)[0], until=lambda name=name: app.current == name)
             await settle(pilot)
             footer = screen_text(app).splitlines()[-1]
             for shown in (a for a in REGISTRY.of(name) if a.footer and not app.disabled_reason(a)):
@@ -155,31 +141,23 @@ async def test_wide_screens_have_more_keys_in_the_footer() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("no_engine")
 async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        await pilot.press(keys_of("model")[0])
-        await until(pilot, lambda: app.current == "model", "the workspace Model")
+    async with workbench(kept=True) as (app, pilot):
+        await pilot.press(keys_of("model")[0], until=lambda: app.current == "model")
         await settle(pilot)
         assert app.focused.id == "tree"
         await pilot.press("ctrl+o")
         await pilot.resize_terminal(120, 40)
         await settle(pilot)
-        await pilot.press("s")
-        await settle(pilot)
+        await pilot.press("s", rests=True)
         assert app.focused.id == "detail"
-        await pilot.press("ctrl+o", keys_of("builds")[0])
-        await until(pilot, lambda: app.current == "builds", "the workspace Builds")
+        await pilot.press("ctrl+o", keys_of("builds")[0], until=lambda: app.current == "builds")
 
 
-@pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize("key", ["question_mark", "ctrl+o", "o", "theme"])
 @pytest.mark.parametrize("theme", ["dark", "ansi"])
 async def test_a_dialog_leaves_the_screen_behind_it_to_be_seen(key: str, theme: str) -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench() as (app, pilot):
         app.theming.use(theme)
         await settle(pilot)
         await (pilot.press(key) if key != "theme" else app.run_action("theme"))
@@ -191,11 +169,8 @@ async def test_a_dialog_leaves_the_screen_behind_it_to_be_seen(key: str, theme: 
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("no_engine")
 async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
-    app = Workbench()
-    async with app.run_test(size=(50, 15)) as pilot:
-        await settle(pilot)
+    async with workbench(size=(50, 15), kept=True) as (app, pilot):
         assert "needs 60x18; this is 50x15" in screen_text(app)
         for size in ((60, 18), (80, 24), (81, 25), (120, 40), (200, 60), (80, 24)):
             await pilot.resize_terminal(*size)
@@ -207,11 +182,8 @@ async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
             assert f"{keys_of('builds')[0]} Bui" in lines[1]
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_another_size_is_laid_out_once_and_never_blank_between() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench() as (app, pilot):
         body, focused = app.screen.query_one("#body"), app.focused
         laid_out: list[tuple[int, bool]] = []
 
@@ -229,18 +201,14 @@ async def test_another_size_is_laid_out_once_and_never_blank_between() -> None:
         assert app.focused is focused, "and again"
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_a_notice_covers_nothing_and_passes_only_a_long_one_has_a_box() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await settle(pilot)
+    async with workbench(notices=True) as (app, pilot):
         work = screen_text(app).splitlines()[1:]
         app.notify("build m.onnx: done in 0.1 s", timeout=0.5, markup=False)
         app.notify("accuracy [0]: done", timeout=0.5)
-        await until(pilot, lambda: "accuracy [0]: done" in screen_text(app), "the newest notice")
+        await pilot.sees("accuracy [0]: done")
         assert "done in 0.1 s  ·  accuracy" in screen_text(app).splitlines()[0]
-        await pilot.press(keys_of("builds")[0], "0")
-        await settle(pilot)
+        await pilot.press(keys_of("builds")[0], "0", rests=True)
         assert screen_text(app).splitlines()[1:] == work
         assert not app.screen.query("Toast")
         await until(pilot, lambda: "accuracy" not in screen_text(app).splitlines()[0], "its end")
@@ -248,16 +216,13 @@ async def test_a_notice_covers_nothing_and_passes_only_a_long_one_has_a_box() ->
         await until(pilot, lambda: app.screen.query("Toast"), "a box")
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_a_keymap_made_to_hurt_is_told_in_plain_letters(own_home: Path) -> None:
     folder = own_home / ".config" / "rknntui"
     folder.mkdir(parents=True)
     (folder / "keymap.toml").write_text(
         '[keys]\n"go.builds" = "f\\u009b9"\n"a\\u202e.b\\u007f" = "f9"\n'
     )
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await settle(pilot)
+    async with workbench(notices=True) as (app, _):
         said = " ".join(n.message for n in app._notifications)
         assert "There is no action a.b." in said
         assert "go.builds: keys have letters" in said
@@ -265,7 +230,6 @@ async def test_a_keymap_made_to_hurt_is_told_in_plain_letters(own_home: Path) ->
         assert REGISTRY.user_keys == {}
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_the_users_keys_count_and_wrong_ones_are_reported(own_home: Path) -> None:
     folder = own_home / ".config" / "rknntui"
     folder.mkdir(parents=True)
@@ -273,80 +237,62 @@ async def test_the_users_keys_count_and_wrong_ones_are_reported(own_home: Path) 
         '[keys]\n"go.builds" = "f9"\n"app.jump" = "ctrl+i"\n"model.serch" = "x"\n'
         '"model.table" = "f9"\n"model.graph" = "slash"\n'
     )
-    app = Workbench()
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await settle(pilot)
+    async with workbench(notices=True, kept=True) as (app, pilot):
         said = " ".join(n.message for n in app._notifications)
         assert "terminals send tab for ctrl+i" in said
         assert "Did you mean 'model.search'" in said
         assert "slash means both model.search and model.graph." in said
-        await pilot.press(keys_of("builds")[0])
-        await settle(pilot)
+        await pilot.press(keys_of("builds")[0], rests=True)
         assert app.current == "overview"
         await pilot.press("1")
         app.screen.query_one("#detail").focus()
-        await pilot.press("f9")
-        await until(pilot, lambda: app.current == "builds", "the key of the user")
+        await pilot.press("f9", until=lambda: app.current == "builds")
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_a_change_on_disk_is_offered(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await opened(pilot)
+async def test_a_change_on_disk_is_offered(model: Path) -> None:
+    async with with_graph(model, notices=True, kept=True) as (_, pilot):
         residual_model(2, model)
-        await until(pilot, lambda: "changed on disk" in screen_text(app), "the notice")
-        await pilot.press("f5")
-        await until(pilot, lambda: "6 nodes" in screen_text(app), "the new model")
+        await pilot.sees("changed on disk")
+        await pilot.press("f5", sees="6 nodes")
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_copying_uses_the_terminals_clipboard(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
+async def test_copying_uses_the_terminals_clipboard(model: Path) -> None:
+    async with with_graph(model, kept=True) as (app, pilot):
         await pilot.press("down", "y")
         assert app.clipboard.split() == ["input", "1x4x8x8"]
         await pilot.press("Y")
         assert app.clipboard == f"rknntui inspect {model}"
 
 
-async def test_a_killed_worker_is_replaced(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
+@pytest.mark.usefixtures("own_workers")
+async def test_a_killed_worker_is_replaced(model: Path) -> None:
+    async with with_graph(model, kept=True) as (app, pilot):
         pid = app.bridge._workers["main"].pid
         os.kill(pid, 9)
         await settle(pilot)
-        await pilot.press("slash", *"conv", "enter")
-        await until(pilot, lambda: "operator" in screen_text(app), "a new worker answers")
+        await pilot.press("slash", *"conv", "enter", sees="operator")
         assert app.bridge._workers["main"].pid != pid
 
 
-async def test_esc_ends_a_question_that_is_never_answered(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await opened(pilot)
+@pytest.mark.usefixtures("own_workers")
+async def test_esc_ends_a_question_that_is_never_answered(model: Path) -> None:
+    async with with_graph(model, notices=True, kept=True) as (app, pilot):
         worker = ProcessId.of(app.bridge._workers["main"].pid)
         os.kill(worker.pid, signal.SIGSTOP)  # as native code that does not return
         app.open_path(str(model))
         await asyncio.sleep(PATIENCE_SECONDS + 0.2)
-        await pilot.press("escape")
-        await until(pilot, lambda: not worker.alive, "the worker is gone")
-        await until(pilot, lambda: "request was cancelled" in screen_text(app), "it is told")
+        await pilot.press("escape", until=lambda: not worker.alive)
+        await pilot.sees("request was cancelled")
         app.open_path(str(model))
         await until(
             pilot, lambda: app.bridge.state == "ready" and app.bridge._workers["main"].pid, "again"
         )
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_the_mouse_reaches_tabs_and_keys() -> None:
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench(kept=True) as (app, pilot):
         place = screen_text(app).splitlines()[1].index(" 7 ")
         await pilot.click("TopBar", offset=(place, 1))
         await until(pilot, lambda: app.current == "builds", "the workspace Builds")
@@ -356,12 +302,9 @@ async def test_the_mouse_reaches_tabs_and_keys() -> None:
         assert "Help: Builds" in screen_text(app)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_our_own_saving_is_no_news(model: Path, opened) -> None:
-    app = Workbench(str(model))
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await opened(pilot)
+async def test_our_own_saving_is_no_news(model: Path) -> None:
+    async with with_graph(model, notices=True, kept=True) as (app, pilot):
         path = model.with_name("recipe.yaml")
         for level in (1, 2):
             app.session.set_value("optimization_level", level)
@@ -372,15 +315,13 @@ async def test_our_own_saving_is_no_news(model: Path, opened) -> None:
         assert not app.session.dirty
         assert "changed on disk" not in screen_text(app)
         path.write_text(path.read_text() + "# touched\n")
-        await until(pilot, lambda: "recipe changed on disk" in screen_text(app), "the notice")
+        await pilot.sees("recipe changed on disk")
 
 
-async def test_two_tellings_of_one_error_are_one_dialog(no_engine) -> None:
+async def test_two_tellings_of_one_error_are_one_dialog() -> None:
     from engine import UsageError
 
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench(kept=True) as (app, pilot):
         for _ in range(2):
             app.show_error(UsageError("Odd.", remedy="Even."))
             await settle(pilot)
@@ -393,7 +334,6 @@ async def test_two_tellings_of_one_error_are_one_dialog(no_engine) -> None:
         assert "Internal error in the workbench: ValueError: a mistake" in screen_text(app)
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_what_is_being_opened_is_said_until_it_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,20 +344,16 @@ async def test_what_is_being_opened_is_said_until_it_is_open(
 
     monkeypatch.setattr("rknntui.session.open_flow.open_path", open_path)
     (tmp_path / "slow.onnx").write_bytes(b"read by nobody")
-    app = Workbench(str(tmp_path / "slow.onnx"))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(tmp_path / "slow.onnx", kept=True) as (app, pilot):
         app.bridge.state = "ready"
-        await until(pilot, lambda: "opening slow.onnx" in screen_text(app), "its name")
+        await pilot.sees("opening slow.onnx")
         read.set()
-        await until(pilot, lambda: "idle" in screen_text(app), "the end of it")
+        await pilot.sees("idle")
         assert "opening" not in screen_text(app)
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_a_key_that_cannot_act_says_why_in_one_line() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
+    async with workbench() as (app, pilot):
         for key, why in {
             "b": "! Build: no model is open (o opens one).",
             "u": "! Undo: there is nothing to undo.",
@@ -425,26 +361,20 @@ async def test_a_key_that_cannot_act_says_why_in_one_line() -> None:
         }.items():
             await pilot.press(key)
             await until(pilot, lambda why=why: why in screen_text(app).splitlines()[0], why)
-        await pilot.press(keys_of("chips")[0])
-        await until(pilot, lambda: "chips" in app.visited)
+        await pilot.press(keys_of("chips")[0], until=lambda: "chips" in app.visited)
         await settle(pilot)
         await pilot.press("i")
         why = "! Install: it is of the view Toolkits (v switches)."
-        await until(pilot, lambda: why in screen_text(app), "a key of another view")
+        await pilot.sees(why)
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_a_pane_that_is_zoomed_leaves_the_lines_of_state_and_keys() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot)
-        await pilot.press("z")
-        await settle(pilot)
+    async with workbench() as (app, pilot):
+        await pilot.press("z", rests=True)
         lines = screen_text(app).splitlines()
         assert "Esc shows the other panes again" in lines[0]
         assert lines[-1].endswith("Palette "), "the keys stay"
         assert app.focused is not None
         assert app.focused.region.height == SIZE[1] - 3, "and all else is the pane's"
-        await pilot.press(keys_of("builds")[0])
-        await settle(pilot)
+        await pilot.press(keys_of("builds")[0], rests=True)
         assert app.screen.maximized is None, "another workspace is shown whole"

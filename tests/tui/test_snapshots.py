@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 import engine.jobs.history
 from engine import JobRecord
@@ -32,7 +31,7 @@ from rknntui.session.job_view_model import JobView
 from rknntui.widgets.thumbnail import Thumbnail
 from tests.tui.bench_answers import READY, Answers, Watches, answers, perf_look, watches
 from tests.tui.board_answers import ran
-from tests.tui.conftest import screen_text, until
+from tests.tui.conftest import Driver, screen_text, until, workbench
 from tests.tui.flow import model_view, shown
 
 __all__ = ["answers", "watches"]
@@ -41,8 +40,6 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 EXPECTED = Path(__file__).parent / "snapshots"
 PLACE = Path("/tmp/rknntui-snapshots")
 """A fixed folder: paths are on the screens, and cut to its width."""
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 at_sizes = pytest.mark.parametrize(
     "size",
@@ -117,7 +114,7 @@ def seen(app: Workbench) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-async def holds(pilot: Pilot[None], name: str) -> None:
+async def holds(pilot: Driver, name: str) -> None:
     """Wait until the screen is the expected one; what never settles to it fails with both."""
     app = pilot.app
     assert isinstance(app, Workbench)
@@ -137,7 +134,7 @@ async def holds(pilot: Pilot[None], name: str) -> None:
             await _is(pilot, expected, theme)
 
 
-async def _is(pilot: Pilot[None], expected: str, theme: str) -> None:
+async def _is(pilot: Driver, expected: str, theme: str) -> None:
     """The screen becomes the expected one: no theme has other words or signs."""
     app = shown(pilot)
     for _ in range(100):
@@ -150,8 +147,7 @@ async def _is(pilot: Pilot[None], expected: str, theme: str) -> None:
 @at_sizes
 @pytest.mark.usefixtures("warm", "same_times", "one_board")
 async def test_a_model_before_its_build(recipe: Path, size: tuple[int, int]) -> None:
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=size) as pilot:
+    async with workbench(recipe, size=size) as (app, pilot):
         await until(pilot, lambda: app.session.model is not None, "the model")
         await until(pilot, lambda: app.session.dataset is not None, "its samples")
         await until(pilot, lambda: app.session.estimates is not None, "its estimates")
@@ -163,35 +159,28 @@ async def test_a_model_before_its_build(recipe: Path, size: tuple[int, int]) -> 
         await holds(pilot, "palette")
         await pilot.press("escape", "t")
         await holds(pilot, "target")
-        await pilot.press("escape", "1")
-        await until(pilot, lambda: "Operators" in screen_text(app), "its details")
+        await pilot.press("escape", "1", sees="Operators")
         await holds(pilot, "model")
-        await pilot.press("down", "down", "down", "enter")
-        await until(pilot, lambda: "▶" in screen_text(app), "the walk")
+        await pilot.press("down", "down", "down", "enter", sees="▶")
         await holds(pilot, "model-walk")
-        await pilot.press("escape", "2")
-        await until(pilot, lambda: "default: none" in screen_text(app), "the option's help")
+        await pilot.press("escape", "2", sees="default: none")
         await holds(pilot, "recipe")
-        await pilot.press("v")
-        await until(pilot, lambda: "expected" in screen_text(app), "the preview")
+        await pilot.press("v", sees="expected")
         await holds(pilot, "recipe-data")
-        await pilot.press("3")
-        await until(pilot, lambda: "b builds" in screen_text(app), "Layers")
+        await pilot.press("3", sees="b builds")
         await holds(pilot, "layers-nothing")
-        await pilot.press("D")
-        await until(pilot, lambda: "r runs the first step" in screen_text(app), "the guide")
+        await pilot.press("D", sees="r runs the first step")
         await holds(pilot, "guide")
         await pilot.press("7")
         await holds(pilot, "builds-nothing")
 
 
 @at_sizes
-@pytest.mark.usefixtures("same_times", "one_board")
+@pytest.mark.usefixtures("own_workers", "same_times", "one_board")
 async def test_a_finished_build(recipe: Path, size: tuple[int, int]) -> None:
     with recipe.open("a", encoding="utf-8") as file:
         file.write("target: {target_platform: rk3588}\n")
-    app = Workbench(str(recipe), state_kept=False)
-    async with app.run_test(size=size) as pilot:
+    async with workbench(recipe, size=size) as (app, pilot):
         await until(pilot, lambda: app.session.dataset is not None, "its samples")
         await pilot.press("0", "b")
         layers = app.session.layers
@@ -199,56 +188,46 @@ async def test_a_finished_build(recipe: Path, size: tuple[int, int]) -> None:
             await until(pilot, lambda source=source: layers.of(source), source)
         await pilot.press("0")
         await holds(pilot, "overview-built")
-        await pilot.press("3", "r")
-        await until(pilot, lambda: layers.of("error"), "errors of layers")
+        await pilot.press("3", "r", until=lambda: layers.of("error"))
         await until(pilot, lambda: app.session.running is None, "they are all there")
         await holds(pilot, "layers-quality")
-        await pilot.press("d")
-        await until(pilot, lambda: "integer range" in screen_text(app), "histograms")
+        await pilot.press("d", sees="integer range")
         await holds(pilot, "layers-detail")
         await pilot.press("escape", "v")
         await holds(pilot, "layers-cost")
-        await pilot.press("f")
-        await until(pilot, lambda: len(app.screen_stack) == 2, "the form")
+        await pilot.press("f", until=lambda: len(app.screen_stack) == 2)
         await holds(pilot, "layers-search")
         await pilot.press("escape", "space", "b")
         await until(pilot, lambda: app.session.built == app.session.recipe, "the next build")
         await until(pilot, lambda: app.session.running is None, "it is kept")
-        await pilot.press("7")
-        await until(pilot, lambda: len(app.workspace.history.records) == 2, "two builds")
+        await pilot.press("7", until=lambda: len(app.workspace.history.records) == 2)
         await holds(pilot, "builds")
-        await pilot.press("equals_sign")
-        await until(pilot, lambda: "Outputs, dB (simulated)" in screen_text(app), "the comparison")
+        await pilot.press("equals_sign", sees="Outputs, dB (simulated)")
         await holds(pilot, "builds-comparison")
 
 
 @at_sizes
-@pytest.mark.usefixtures("no_engine", "same_times")
+@pytest.mark.usefixtures("same_times")
 async def test_nothing_is_open(answers: Answers, size: tuple[int, int]) -> None:
     answers.listing = Listing(())
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=size) as pilot:
+    async with workbench(size=size) as (_, pilot):
         await holds(pilot, "overview-nothing")
-        await pilot.press("5")
-        await until(pilot, lambda: "No board was found" in screen_text(app), "the empty list")
+        await pilot.press("5", sees="No board was found")
         await holds(pilot, "bench-nothing")
 
 
 @at_sizes
-@pytest.mark.usefixtures("no_engine", "same_times")
+@pytest.mark.usefixtures("same_times")
 async def test_a_board_runs_the_model(
     answers: Answers, watches: Watches, size: tuple[int, int]
 ) -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=size) as pilot:
-        await pilot.press("5")
-        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
+    async with workbench(size=size) as (app, pilot):
+        await pilot.press("5", sees="1 ready")
         app.session.model_opened(model_view("m.onnx", recipe={"model": "m.onnx"}), "r.yaml")
-        await pilot.press("r")
-        await until(pilot, lambda: len(watches.jobs) == 2, "a run and a watch")
+        await pilot.press("r", until=lambda: len(watches.jobs) == 2)
         for job in watches.jobs:
             if job.method == "devices.perf":
                 job.apply(PERF_LOOK.event(perf_look(10.0, 191.4, layers=ran().layers)))
                 app.session.jobs.changed(job)
-        await until(pilot, lambda: "191.4" in screen_text(app), "its figures")
+        await pilot.sees("191.4")
         await holds(pilot, "bench-run")

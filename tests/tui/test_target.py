@@ -19,7 +19,7 @@ from rknntui.session.target import generation_of, mismatches
 from rknntui.widgets.header_footer import Tab, _tab_form, step_tabs
 from rknntui.workspaces import WORKSPACES
 from tests.tui.compile_answers import compiled
-from tests.tui.conftest import screen_text, settle, until
+from tests.tui.conftest import driven, screen_text, settle, until, with_graph
 from tests.tui.flow import model_view
 
 
@@ -96,18 +96,13 @@ def test_signs_stay_in_the_line_of_steps_figures_and_words_give_way() -> None:
     assert isinstance(tabs[0], Tab)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_the_chip_is_changed_from_anywhere_by_typing_and_undone(model: Path, opened) -> None:
-    app = Workbench(str(model), state_kept=False)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await opened(pilot)
+async def test_the_chip_is_changed_from_anywhere_by_typing_and_undone(model: Path) -> None:
+    async with with_graph(model) as (app, pilot):
         app.session.boards.chips["adb:mine"] = "rv1106"
         app.session.boards.choose("adb:mine")
-        await pilot.press("t")
-        await until(pilot, lambda: "Target" in screen_text(app), "the list")
-        await pilot.press(*"1106", "enter")
-        await until(pilot, lambda: app.session.chip == "rv1106", "the chip of the recipe")
+        await pilot.press("t", sees="Target")
+        await pilot.press(*"1106", "enter", until=lambda: app.session.chip == "rv1106")
         line = screen_text(app).splitlines()[0]
         assert "residual.onnx ●1   rv1106" in line
         await pilot.press("t", *"mine", "enter")
@@ -118,7 +113,6 @@ async def test_the_chip_is_changed_from_anywhere_by_typing_and_undone(model: Pat
         )
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_work_that_the_target_does_not_fit_is_asked_about_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -129,7 +123,7 @@ async def test_work_that_the_target_does_not_fit_is_asked_about_in_one_line(
         submitted.append(title)
 
     monkeypatch.setattr(app.bridge, "submit", submit)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with driven(app) as pilot:
         await settle(pilot)
         app.session.model_opened(model_view("/m/net.onnx"), "/m/net.onnx")
         app.session.set_value("target_platform", "rk3588")

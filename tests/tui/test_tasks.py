@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from rknntui.app import Workbench
 from rknntui.demo import demo_folder
@@ -17,29 +16,29 @@ from rknntui.screens.chips.workspace import Chips
 from scripts.tasks import TASKS, play
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import adb_server
-from tests.tui.conftest import screen_text, until
+from tests.tui.conftest import Driver, driven, screen_text, until
 
 __all__ = ["adb_server"]
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
-Played = Callable[[str], AbstractAsyncContextManager[tuple[Workbench, Pilot[None]]]]
+Played = Callable[[str], AbstractAsyncContextManager[tuple[Workbench, Driver]]]
 
 
 @pytest.fixture
-def played(zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
+def played(own_workers: None, zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
     """The workbench after a task, which took no more keys than it may."""
     monkeypatch.chdir(tmp_path)
 
     @asynccontextmanager
-    async def running(name: str) -> AsyncIterator[tuple[Workbench, Pilot[None]]]:
+    async def running(name: str) -> AsyncIterator[tuple[Workbench, Driver]]:
         task = TASKS[name]
         app = Workbench(str(task.file(tmp_path, zoo, demo_folder())), state_kept=False)
-        async with app.run_test(size=(80, 24)) as pilot:
+        async with driven(app) as pilot:
 
             async def sees(text: str) -> None:
-                await until(pilot, lambda: text in screen_text(app), text)
+                await pilot.sees(text)
 
             await play((*task.before, *task.steps), pilot.press, sees)
             assert task.keys <= task.most
@@ -112,11 +111,9 @@ async def test_e_an_emulated_board_from_nothing(adb_server: AdbServer, played: P
         assert app.session.boards.chosen
         kept = app.session.to_state()
         assert (kept.board, kept.board_chips) == (None, {}), "it ends with the workbench"
-        await pilot.press("r")
-        await until(pilot, lambda: workspace.run.measuring, "it runs again")
-        await pilot.press("delete")
-        await until(pilot, lambda: "removed, its run ended." in screen_text(app), "it is told")
-        await until(pilot, lambda: "0 ready" in screen_text(app), "it is gone")
+        await pilot.press("r", until=lambda: workspace.run.measuring)
+        await pilot.press("delete", sees="removed, its run ended.")
+        await pilot.sees("0 ready")
         assert not workspace.run.going
         assert app.session.bench is None
 

@@ -7,20 +7,19 @@ import os
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from rknntui.app import Workbench
 from rknntui.session.kept import KEPT, Draft, Drafts
 from rknntui.widgets.header_footer import TopBar
-from tests.tui.conftest import residual_model, settle, until
+from tests.tui.conftest import Driver, driven, residual_model, settle, until, workbench
 
 SIZE = (100, 30)
 
 _OTHER = json.dumps({"version": 1, "path": "/models/54.onnx", "recipe": {"model": "/another"}})
 """A draft whose recipe is of another model than it says."""
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 @pytest.fixture
@@ -28,21 +27,20 @@ def models(tmp_path: Path) -> tuple[Path, Path]:
     return residual_model(2, tmp_path / "first.onnx"), residual_model(3, tmp_path / "second.onnx")
 
 
-async def _change(pilot: Pilot[None], app: Workbench) -> None:
+async def _change(pilot: Driver, app: Workbench) -> None:
     """Two changes of the recipe, as screens make them."""
     app.session.set_value("mean_values", [[127.0] * 4])
     app.session.set_values({"quantized_layers": {"/stage0/block0/add_out": "float16"}})
     await settle(pilot)
 
 
-async def _open(pilot: Pilot[None], path: Path) -> None:
+async def _open(pilot: Driver, path: Path) -> None:
     """Press o and type a path."""
     app = pilot.app
     assert isinstance(app, Workbench)
     await pilot.press("o")
     app.screen.query_one(Input).value = str(path)
-    await pilot.press("enter")
-    await until(pilot, lambda: app.session.path == str(path), f"{path.name} is open")
+    await pilot.press("enter", until=lambda: app.session.path == str(path))
     await settle(pilot)
 
 
@@ -52,7 +50,7 @@ def _told(app: Workbench) -> list[str]:
     return [notice.message for notice in app._notifications] + [text for text, _ in bar._notices]
 
 
-async def _opened(pilot: Pilot[None], path: Path) -> Workbench:
+async def _opened(pilot: Driver, path: Path) -> Workbench:
     app = pilot.app
     assert isinstance(app, Workbench)
     await until(pilot, lambda: app.session.path == str(path), f"{path.name} is open")
@@ -62,8 +60,7 @@ async def _opened(pilot: Pilot[None], path: Path) -> Workbench:
 
 async def test_opening_another_model_keeps_the_unsaved_recipe(models: tuple[Path, Path]) -> None:
     first, second = models
-    app = Workbench(str(first))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, first)
         await _change(pilot, app)
         changed = dict(app.session.recipe)
@@ -84,8 +81,7 @@ async def test_opening_another_model_keeps_the_unsaved_recipe(models: tuple[Path
 
 async def test_undo_goes_back_to_the_model_that_was_left(models: tuple[Path, Path]) -> None:
     first, second = models
-    app = Workbench(str(first))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, first)
         await _change(pilot, app)
         changed = dict(app.session.recipe)
@@ -97,18 +93,16 @@ async def test_undo_goes_back_to_the_model_that_was_left(models: tuple[Path, Pat
 
 async def test_a_later_run_brings_the_unsaved_recipe_back(models: tuple[Path, Path]) -> None:
     first, second = models
-    app = Workbench(str(first))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, first)
         await _change(pilot, app)
         changed = dict(app.session.recipe)
         await pilot.press("q")
     app = Workbench(str(second))  # which overwrites what the last run had open
-    async with app.run_test(size=SIZE) as pilot:
+    async with driven(app, SIZE) as pilot:
         await _opened(pilot, second)
         await pilot.press("q")
-    app = Workbench(str(first))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, first)
         assert app.session.recipe == changed
         await pilot.press("u", "u")
@@ -117,13 +111,11 @@ async def test_a_later_run_brings_the_unsaved_recipe_back(models: tuple[Path, Pa
 
 async def test_a_restart_keeps_the_steps_of_undo(models: tuple[Path, Path]) -> None:
     first, _ = models
-    app = Workbench(str(first))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, first)
         await _change(pilot, app)
         await pilot.press("q")
-    app = Workbench()
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, first)
         await pilot.press("u")
         assert app.session.recipe == {"model": str(first), "mean_values": [[127.0] * 4]}
@@ -137,8 +129,7 @@ async def test_a_recipe_file_has_its_own_draft(models: tuple[Path, Path], tmp_pa
         "version: 1\nsource: {model: first.onnx}\n"
         "preprocess: {std_values: [[128, 128, 128, 128]]}\n"
     )
-    app = Workbench(str(recipe))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(recipe, size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, recipe)
         in_file = dict(app.session.recipe)
         # of the source options, so that the graph that is shown depends on it too
@@ -163,8 +154,7 @@ async def test_a_recipe_file_has_its_own_draft(models: tuple[Path, Path], tmp_pa
 @pytest.mark.long
 async def test_what_was_saved_leaves_no_draft(models: tuple[Path, Path], tmp_path: Path) -> None:
     first, second = models
-    app = Workbench(str(first))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, first)
         await _change(pilot, app)
         await _open(pilot, second)
@@ -179,8 +169,7 @@ async def test_a_draft_with_an_option_that_does_not_fit_can_still_be_opened(
     models: tuple[Path, Path],
 ) -> None:
     first, second = models
-    app = Workbench(str(first))
-    async with app.run_test(size=SIZE) as pilot:
+    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, first)
         app.session.set_value("input_size_list", [[1, 2, 3, 4, 5, 6]])
         await settle(pilot)

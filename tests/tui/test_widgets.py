@@ -23,7 +23,7 @@ from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import cells, fit
-from tests.tui.conftest import until
+from tests.tui.conftest import driven, until
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ async def test_lines_that_change_while_hidden_are_all_painted_anew(
 ) -> None:
     rows = TextRows()
     rows.set_lines([[("43.88 dB → 46.72 dB", "")]])
-    async with Host(rows).run_test(size=(40, 4)) as pilot:
+    async with driven(Host(rows), (40, 4)) as pilot:
         rows.display = False
         await pilot.pause()
         asked: list[tuple[object, ...]] = []
@@ -74,7 +74,7 @@ async def test_lines_that_change_while_hidden_are_all_painted_anew(
 async def test_the_last_line_says_that_there_are_more_below() -> None:
     rows = TextRows()
     rows.set_lines([[("x" * 20, "")]] * 5)
-    async with Host(rows).run_test(size=(20, 4)) as pilot:
+    async with driven(Host(rows), (20, 4)) as pilot:
         texts = [rows.render_line(y).text for y in range(4)]
         assert [text.endswith(" …") for text in texts] == [False, False, False, True]
         rows.scroll_end(animate=False)
@@ -86,7 +86,7 @@ async def test_the_last_line_says_that_there_are_more_below() -> None:
 async def test_the_row_under_the_cursor_stays_in_view_when_a_pane_shrinks(scrolled: bool) -> None:
     rows = TextRows()
     rows.set_lines([[(f"row {at}", "")] for at in range(30)])
-    async with Host(rows).run_test(size=(40, 20)) as pilot:
+    async with driven(Host(rows), (40, 20)) as pilot:
         rows.cursor = 15
         await pilot.pause()
         if scrolled:
@@ -117,7 +117,7 @@ async def test_a_table_sorts_numbers_as_numbers_and_nothing_last() -> None:
 async def test_the_caption_says_the_one_order_that_rows_have() -> None:
     declared = Declared("made", "", (MARK, *table().declared.columns))
     view = RecordView("Made · so", RecordTable(declared, id="made", what="made"))
-    async with Host(view).run_test(size=(60, 9)) as pilot:
+    async with driven(Host(view), (60, 9)) as pilot:
         caption = lambda: str(view.query_one(".caption", Static).render())  # noqa: E731
         view.table.set_records([{"mark": "●", **row} for row in ROWS])
         view.set_title("Made · so", "by worth")

@@ -23,7 +23,7 @@ from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import fit
 from rknntui.widgets.wrap import wrap, wrap_line
-from tests.tui.conftest import screen_text, until
+from tests.tui.conftest import screen_text, until, with_graph, workbench
 
 CHINESE = "没有设置校准数据集，请选择一个图片文件夹或列表文件。量化需要校准数据集，否则无法继续。"  # noqa: RUF001
 PATH = "/home/user/.local/state/rknntui/jobs/20260101-120000-version-RFB-320-build/worker.log"
@@ -59,13 +59,11 @@ def test_a_path_breaks_behind_a_slash() -> None:
     ]
 
 
-@pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 40)], ids=str)
 async def test_dialogs_show_every_character(size: tuple[int, int]) -> None:
     what, remedy = f"{CHINESE} {PATH}", f"Set {PATH}"
     finding = Finding("x", "info", "mean_values", what, "", remedy, {"resize_fit": "pad"})
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=size) as pilot:
+    async with workbench(size=size) as (app, pilot):
         error = UsageError(f"Log: {PATH} {PATH}", cause=CHINESE, remedy=f"See {PATH}.")
         for dialog, texts in (
             (None, [str(error.what), error.cause, error.remedy]),
@@ -81,28 +79,22 @@ async def test_dialogs_show_every_character(size: tuple[int, int]) -> None:
             shown = inside(app)
             for text in texts:
                 assert "".join(text.split()) in shown, screen_text(app)
-            await pilot.press("escape")
-            await until(pilot, lambda: len(app.screen_stack) == 1, "no dialog")
+            await pilot.press("escape", until=lambda: len(app.screen_stack) == 1)
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_files_with_long_names_can_be_told_apart(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"{'模型' * 40}{number}.onnx").write_bytes(b"")
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with workbench() as (app, pilot):
         app.push_screen(PathPicker("Open", f"{tmp_path}/"))
         await until(pilot, lambda: isinstance(app.screen, PathPicker), "the picker")
         await pilot.pause(0.1)
         assert all(f"{number}.onnx" in inside(app) for number in range(3)), screen_text(app)
 
 
-@pytest.mark.usefixtures("no_engine")
 async def test_help_shows_whole_lines_also_after_a_resize() -> None:
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("question_mark")
-        await until(pilot, lambda: isinstance(app.screen, HelpDialog), "help")
+    async with workbench(size=(120, 40)) as (app, pilot):
+        await pilot.press("question_mark", until=lambda: isinstance(app.screen, HelpDialog))
         for width in (120, 64):
             await pilot.resize_terminal(width, 40)
             await pilot.pause(0.1)
@@ -160,14 +152,9 @@ def test_columns_show_whole_texts_where_there_is_room() -> None:
     assert "…" not in line, "short texts give their room to names"
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("warm")
-async def test_the_detail_of_a_node_is_wrapped_to_a_terminal_that_grows(
-    model: Path, opened
-) -> None:
-    app = Workbench(str(model), state_kept=False)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await opened(pilot)
+async def test_the_detail_of_a_node_is_wrapped_to_a_terminal_that_grows(model: Path) -> None:
+    async with with_graph(model) as (app, pilot):
         workspace = app.workspace
         assert isinstance(workspace, ModelWorkspace)
         await until(pilot, lambda: "File type" in workspace.detail.text(), "the model's details")

@@ -17,7 +17,7 @@ from tests.devices.demo_container import LAYER
 from tests.devices.end_to_end.conftest import LOADS, Stand
 from tests.tui.calm import wait_by_what_is_left
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, press_text, visited
+from tests.tui.flow import choose_path, typed, visited
 
 pytestmark = [
     pytest.mark.long,
@@ -57,7 +57,7 @@ async def test_devices_and_run(
             await until(pilot, lambda: "Add a board" in screen_text(app), "the form")
             app.screen.query_one("#over").value = "ssh"
             await pilot.press("down")
-            await press_text(pilot, device.removeprefix("ssh:"))
+            await pilot.press(*typed(device.removeprefix("ssh:")))
             await pilot.press("enter")
         await until(pilot, lambda: bench.table.select_record("id", device), "the board")
         await pilot.press("enter")
