@@ -216,20 +216,9 @@ def fake_agent(**plan: Any) -> bytes:
             another), ``slow`` (seconds an inference), ``perf``, ``greeting`` (in place of its
             own), ``reply`` (the file of one-shot mode).
     """
-    nothing: dict[str, Any] = {
-        "open": OPEN,
-        "hang": {},
-        "die": [],
-        "refuse": {},
-        "progress": {},
-        "shout": {},
-        "replace": {},
-        "in_turn": {},
-        "slow": 0,
-        "perf": None,
-        "greeting": "",
-        "reply": "",
-    }
+    by_method = ("hang", "refuse", "progress", "shout", "replace", "in_turn")
+    nothing: dict[str, Any] = {"open": OPEN, "die": [], **{name: {} for name in by_method}}
+    nothing |= {"slow": 0, "perf": None, "greeting": "", "reply": ""}
     assert plan.keys() <= nothing.keys()
     source = Path(far.__file__).read_text("utf-8")
     return _PROGRAM.format(

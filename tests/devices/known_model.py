@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,22 @@ SCORES = np.array([[-128, -28, 0, 100, 127]], np.int8)
 ZERO, SCALE = -28, 0.25
 OLD_IMAGE = IMAGE.astype(np.uint8)
 OLD_SCORES = np.array([[0, 28, 100, 200, 255]], np.uint8)
-ROW = PerfRow(
-    id=1,
-    op="Conv",
-    name="Conv:conv1",
-    dtype="INT8",
-    target="NPU",
-    inputs=((1, 3, 4, 4),),
-    outputs=((1, 5),),
-    ddr_cycles=9,
-    npu_cycles=8,
-    total_cycles=9,
-    microseconds=120,
-)
+
+
+def perf_row(
+    number: int, name: str, op: str = "", cycles: Sequence[int] = (), **more: Any
+) -> PerfRow:
+    """A row of a report, whose operator stands in its name where none is given.
+
+    ``cycles`` are those of the memory, of the NPU and of both, as the reports have them.
+    """
+    more |= dict(zip(("ddr_cycles", "npu_cycles", "total_cycles"), cycles, strict=False))
+    return PerfRow(number, op=op or name.partition(":")[0], name=name, **more)
+
+
+NPU = {"dtype": "INT8", "target": "NPU"}
+SHAPES: dict[str, Any] = {"inputs": ((1, 3, 4, 4),), "outputs": ((1, 5),)}
+ROW = perf_row(1, "Conv:conv1", cycles=(9, 8, 9), microseconds=120, **NPU, **SHAPES)
 
 
 def answers(**changes: Any) -> Answers:

@@ -18,7 +18,6 @@ from engine.base.peers.child import Child
 from engine.base.peers.far import Message
 from engine.base.peers.near import Call
 from engine.devices.agent.built import SOURCES as NATIVE
-from engine.devices.measure.perf_report import PerfRow
 from rknntui_emulator.runtime.answers import (
     Answers,
     Memory,
@@ -28,6 +27,7 @@ from rknntui_emulator.runtime.answers import (
 from rknntui_emulator.runtime.build import Kind, compiler
 from tests.devices import known_model
 from tests.devices.conftest import Libraries
+from tests.devices.known_model import NPU, perf_row
 from tests.safety import ends
 
 IMAGE = bytes(range(48))
@@ -39,42 +39,20 @@ FLOATS = struct.pack("<48f", *(value / 255 for value in IMAGE))
 SCORES = known_model.SCORES.tobytes()
 HALVES = struct.pack("<4e", 0.5, -2.0, 0.0, 1024.0)
 
+CPU = {"dtype": "INT8", "target": "CPU"}
+CONV: dict[str, Any] = {
+    **NPU,
+    "inputs": ((1, 3, 4, 4), (5, 3, 3, 3), (5,)),
+    "outputs": ((1, 5, 1, 1),),
+    "mac_usage": (2.41, 0.0, 0.0),
+    "workload": (100.0, 0.0, 0.0),
+    "traffic": 10 << 10,
+}
+ENDS: dict[str, Any] = {"inputs": ((1, 5),), "outputs": ((1, 5),)}
 ROWS = (
-    PerfRow(
-        id=0,
-        op="InputOperator",
-        name="InputOperator:image",
-        dtype="INT8",
-        target="CPU",
-        outputs=((1, 3, 4, 4),),
-        microseconds=4,
-    ),
-    PerfRow(
-        id=1,
-        op="ConvRelu",
-        name="Conv:conv1",
-        dtype="INT8",
-        target="NPU",
-        inputs=((1, 3, 4, 4), (5, 3, 3, 3), (5,)),
-        outputs=((1, 5, 1, 1),),
-        ddr_cycles=1091,
-        npu_cycles=829,
-        total_cycles=1091,
-        microseconds=120,
-        mac_usage=(2.41, 0.0, 0.0),
-        workload=(100.0, 0.0, 0.0),
-        traffic=10 << 10,
-    ),
-    PerfRow(
-        id=2,
-        op="OutputOperator",
-        name="OutputOperator:scores",
-        dtype="INT8",
-        target="CPU",
-        inputs=((1, 5),),
-        outputs=((1, 5),),
-        microseconds=6,
-    ),
+    perf_row(0, "InputOperator:image", outputs=((1, 3, 4, 4),), microseconds=4, **CPU),
+    perf_row(1, "Conv:conv1", "ConvRelu", (1091, 829, 1091), microseconds=120, **CONV),
+    perf_row(2, "OutputOperator:scores", microseconds=6, **CPU, **ENDS),
 )
 
 

@@ -40,22 +40,14 @@ def _row(name: str, target: str, us: float | None, layer: str, **cycles: int) ->
     return LayerTime(0, name=name, op=op, target=target, microseconds=us, id=layer, **cycles)
 
 
+CYCLES = {"ddr_cycles": 1, "npu_cycles": 2, "total_cycles": 2}
 TABLE = LayerTable(
     "generation 2, from 1.6",
     33.0,
     "operators",
     (
         _row("InputOperator:x", "CPU", 4.0, ""),
-        _row(
-            "Conv:conv1_tile0",
-            "NPU",
-            10.0,
-            "conv1",
-            traffic=1024,
-            ddr_cycles=1,
-            npu_cycles=2,
-            total_cycles=2,
-        ),
+        _row("Conv:conv1_tile0", "NPU", 10.0, "conv1", traffic=1024, **CYCLES),
         _row("Conv:conv1_tile1", "NPU", 12.5, "conv1"),
         _row("Pool:pool", "CPU", None, "pool"),
     ),

@@ -48,23 +48,18 @@ def test_layers_of_generation_1_are_printed_and_read_back() -> None:
     report = parse_perf_text(printed.GENERATION_1)
     perf = MeasuredPerf(1, 5000.0, report)
     assert parse_perf_text(perf.printed()) == report
-    assert perf.value() == {
-        "total_time": 36700,
-        "layers": {
-            "0": {
-                "name": "net/first/Relu6_1_RKNN_mark_perm_60_0",
-                "operation": "TENSOR_TRANS",
-                "time": 361,
-            },
-            "2": {
-                "name": "a/name/that/is/longer/than/its/column/has/room/Relu6_1_2",
-                "operation": "CONVOLUTION",
-                "time": 920,
-            },
-            "3": {"name": "net/second_3_2", "operation": "CONVOLUTION", "time": 896},
-            "4": {"name": "net/softmax_5_2", "operation": "SOFTMAX", "time": 17.5},
-        },
+    found = perf.value()
+    assert isinstance(found, dict)
+    assert (list(found), found["total_time"]) == (["total_time", "layers"], 36700)
+    long = "a/name/that/is/longer/than/its/column/has/room/Relu6_1_2"
+    rows = {
+        "0": ("net/first/Relu6_1_RKNN_mark_perm_60_0", "TENSOR_TRANS", 361),
+        "2": (long, "CONVOLUTION", 920),
+        "3": ("net/second_3_2", "CONVOLUTION", 896),
+        "4": ("net/softmax_5_2", "SOFTMAX", 17.5),
     }
+    keys = ("name", "operation", "time")
+    assert found["layers"] == {n: dict(zip(keys, row, strict=True)) for n, row in rows.items()}
 
 
 def test_layers_of_generation_2_keep_the_runtimes_text() -> None:

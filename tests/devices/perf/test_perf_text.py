@@ -6,6 +6,7 @@ import pytest
 
 from engine.devices.measure.perf_report import Clocks, OperatorTotal, PerfRow
 from engine.devices.measure.perf_text import TEXT_LIMIT, parse_perf_text
+from tests.devices.known_model import perf_row
 from tests.devices.perf import printed as reports
 
 
@@ -23,40 +24,22 @@ def test_simulator_of_generation_1(short: str, total: int, rate: float) -> None:
     assert report.unread == ()
 
 
+def layer(number: int, name: str, time: float, uid: int | None, *ops: str) -> PerfRow:
+    """A row of generation 1."""
+    return perf_row(number, name, ops[0], ops=ops, microseconds=time, uid=uid)
+
+
 def test_board_of_generation_1() -> None:
     report = parse_perf_text(reports.GENERATION_1)
+    long = "a/name/that/is/longer/than/its/column/has/room/Relu6_1_2"
     assert report.rows == (
-        PerfRow(
-            0,
-            op="TENSOR_TRANS",
-            name="net/first/Relu6_1_RKNN_mark_perm_60_0",
-            ops=("TENSOR_TRANS",),
-            microseconds=361,
-            uid=60,
-        ),
-        PerfRow(
-            2,
-            op="CONVOLUTION",
-            name="a/name/that/is/longer/than/its/column/has/room/Relu6_1_2",
-            ops=("CONVOLUTION",),
-            microseconds=920,
-            uid=1,
-        ),
-        PerfRow(
-            3,
-            op="CONVOLUTION",
-            name="net/second_3_2",
-            ops=("CONVOLUTION", "ADD", "LEAKY_RELU"),
-            microseconds=896,
-            uid=3,
-        ),
-        PerfRow(4, op="SOFTMAX", name="net/softmax_5_2", ops=("SOFTMAX",), microseconds=17.5),
+        layer(0, "net/first/Relu6_1_RKNN_mark_perm_60_0", 361, 60, "TENSOR_TRANS"),
+        layer(2, long, 920, 1, "CONVOLUTION"),
+        layer(3, "net/second_3_2", 896, 3, "CONVOLUTION", "ADD", "LEAKY_RELU"),
+        layer(4, "net/softmax_5_2", 17.5, None, "SOFTMAX"),
     )
-    assert (report.dialect, report.microseconds, report.frames_per_second) == (
-        "generation 1",
-        36700,
-        27.25,
-    )
+    assert report.dialect == "generation 1"
+    assert (report.microseconds, report.frames_per_second) == (36700, 27.25)
     assert report.ranking == (
         OperatorTotal("CONVOLUTION", 27, total=21000, share=57.22),
         OperatorTotal("TENSOR_TRANS", 1, total=361, share=0.98),
@@ -110,24 +93,9 @@ def test_to_1_5() -> None:
     assert (report.microseconds, report.total_kind) == (15209, "operators")
     assert report.traffic == 3 << 20
     first, second, third = report.rows
-    assert first == PerfRow(
-        1,
-        op="InputOperator",
-        name="InputOperator:data",
-        ops=("InputOperator",),
-        dtype="UINT8",
-        target="CPU",
-        inputs=(),
-        outputs=((1, 3, 224, 224),),
-        shapes_cut=False,
-        ddr_cycles=0,
-        npu_cycles=0,
-        total_cycles=0,
-        microseconds=7,
-        mac_usage=(),
-        workload=(0, 0, 0),
-        traffic=147 * 1024,
-    )
+    about = {"ops": ("InputOperator",), "dtype": "UINT8", "target": "CPU", "workload": (0, 0, 0)}
+    sizes = {"outputs": ((1, 3, 224, 224),), "traffic": 147 * 1024, "microseconds": 7}
+    assert first == perf_row(1, "InputOperator:data", cycles=(0, 0, 0), **about, **sizes)
     assert second.inputs == ((1, 3, 224, 224), (32, 3, 3, 3), (32,))
     assert (second.ddr_cycles, second.npu_cycles, second.total_cycles) == (94250, 10684, 94250)
     assert (second.mac_usage, second.workload) == ((2.47,), (100, 0, 0))
