@@ -60,7 +60,7 @@ def printed(code: str, *words: object) -> list[str]:
 def told_by(
     root: Path, module: str, *words: object, at: Path | None = None, **variables: str
 ) -> list[Any]:
-    """What a program of the tests prints: lines of JSON.
+    """What a program of the tests prints: lines of JSON, beside what native code prints.
 
     Args:
         root: the checkout.
@@ -73,7 +73,7 @@ def told_by(
     )
     where = at.read_text() if at is not None and at.exists() else done.stdout[-300:]
     assert done.returncode == 0, f"{module}: {done.returncode} at {where}:\n{done.stderr[-3000:]}"
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith(("{", "["))]
 
 
 @contextmanager
