@@ -6,23 +6,19 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from PIL import Image
 
 from engine.api import RKNN
 from engine.graph.execute import Session
-from tests.pipeline.nets import picture, small_net
+from tests.pipeline.nets import picture, project
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with the files that the manuals' examples name."""
-    onnx.save(small_net(), tmp_path / "arcface.onnx")
-    for number in range(4):
-        picture(tmp_path / f"{number}.png", number)
+    project(tmp_path, "arcface.onnx")
     picture(tmp_path / "dog_224x224.jpg", 9)
-    (tmp_path / "dataset.txt").write_text("".join(f"{number}.png\n" for number in range(4)))
     (tmp_path / "one.txt").write_text("dog_224x224.jpg\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

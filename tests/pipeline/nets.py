@@ -6,43 +6,37 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+
+from tests.graph.models import finish, nodes_of, tensor
 
 
 def small_net(seed: int = 0, size: int = 16) -> onnx.ModelProto:
     """A picture of 3 channels through two convolutions to 10 scores."""
     rng = np.random.default_rng(seed)
-
-    def weight(name: str, *shape: int) -> onnx.TensorProto:
-        scale = np.sqrt(2 / np.prod(shape[1:]))
-        return numpy_helper.from_array((rng.standard_normal(shape) * scale).astype("f4"), name)
-
-    nodes = [
-        helper.make_node("Conv", ["image", "w1", "b1"], ["c1"], "conv1", pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c1"], ["r1"], "relu1"),
-        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], "conv2", strides=[2, 2]),
-        helper.make_node("Relu", ["c2"], ["r2"], "relu2"),
-        helper.make_node("GlobalAveragePool", ["r2"], ["p"], "pool"),
-        helper.make_node("Flatten", ["p"], ["f"], "flatten"),
-        helper.make_node("Gemm", ["f", "w3", "b3"], ["scores"], "fc", transB=1),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, size, size])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 10])],
-        [
-            weight("w1", 8, 3, 3, 3),
-            weight("b1", 8),
-            weight("w2", 16, 8, 3, 3),
-            weight("b2", 16),
-            weight("w3", 10, 16),
-            weight("b3", 10),
-        ],
+    nodes = nodes_of(
+        "[conv1] c1 = Conv <pads=[1, 1, 1, 1]> (image, w1, b1); [relu1] r1 = Relu (c1); "
+        "[conv2] c2 = Conv <strides=[2, 2]> (r1, w2, b2); [relu2] r2 = Relu (c2); "
+        "[pool] p = GlobalAveragePool (r2); [flatten] f = Flatten (p); "
+        "[fc] scores = Gemm <transB=1> (f, w3, b3)"
     )
-    opsets = [helper.make_opsetid("", 21)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    shapes = {"w1": (8, 3, 3, 3), "b1": (8,), "w2": (16, 8, 3, 3), "b2": (16,)}
+    shapes |= {"w3": (10, 16), "b3": (10,)}
+    weights = {
+        name: (rng.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))).astype("f4")
+        for name, shape in shapes.items()
+    }
+    ends = [tensor("image", 1, 3, size, size)], [tensor("scores", 1, 10)]
+    return finish(nodes, *ends, weights, name="small")
+
+
+def project(folder: Path, model: str = "small.onnx") -> Path:
+    """The net, four pictures, and a dataset of them, in a folder."""
+    onnx.save(small_net(), folder / model)
+    for number in range(4):
+        picture(folder / f"{number}.png", number)
+    (folder / "dataset.txt").write_text("".join(f"{number}.png\n" for number in range(4)))
+    return folder
 
 
 def picture(path: Path, seed: int, size: int = 16) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,18 +41,17 @@ def test_it_is_that_of_the_code_alone(code: Path) -> None:
     assert fingerprint() == first
 
 
-@pytest.mark.parametrize("how", ["content", "name", "new", "gone", "data"])
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "content": lambda code: (code / "base/cache.py").write_text("# another\n"),
+    "name": lambda code: (code / "base/cache.py").rename(code / "base/kept.py"),
+    "new": lambda code: (code / "base/more.py").write_text(""),
+    "gone": lambda code: (code / "base/cache.py").unlink(),
+    "data": lambda code: (code / "facts/chips.csv").write_text("rk1\n"),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
 def test_it_changes_with_the_code(code: Path, how: str) -> None:
     first = fingerprint()
-    file = code / "base" / "cache.py"
-    if how == "content":
-        file.write_text("# another\n", encoding="utf-8")
-    elif how == "name":
-        file.rename(file.with_name("kept.py"))
-    elif how == "new":
-        file.with_name("more.py").write_text("", encoding="utf-8")
-    elif how == "gone":
-        file.unlink()
-    else:
-        (code / "facts" / "chips.csv").write_text("rk1\n", encoding="utf-8")
+    CHANGES[how](code)
     assert fingerprint() != first

@@ -30,11 +30,17 @@ def _recipe(folder: Path) -> dict[str, Any]:
     return {"model": str(folder / "net.onnx"), "dataset": str(folder / "dataset.txt")}
 
 
+def written(recipe: dict[str, Any], path: Path, **more: Any) -> dict[str, Any]:
+    asked = {"recipe": recipe, "path": str(path), "format": "onnx", **more}
+    told: dict[str, Any] = export(asked, NullReporter())
+    return told
+
+
 @pytest.mark.parametrize("quantize", [True, False])
 def test_an_export_opens_in_every_plain_session(tmp_path: Path, quantize: bool) -> None:
     recipe = _recipe(tmp_path) | {"do_quantization": quantize}
     path = tmp_path / "out.onnx"
-    export({"recipe": recipe, "path": str(path), "format": "onnx"}, NullReporter())
+    written(recipe, path)
     onnx.checker.check_model(str(path), full_check=True)
     sample = np.load(tmp_path / "sample.npy", allow_pickle=False)
     for entry in ("0", "1"):
@@ -58,7 +64,7 @@ def test_one_that_does_not_run_is_not_written(
     monkeypatch.setattr(engine.services.build, "lower_for_vendor", wrong)
     path = tmp_path / "out.onnx"
     with pytest.raises(QuantizationError, match="does not run in ONNX Runtime"):
-        export({"recipe": recipe, "path": str(path), "format": "onnx"}, NullReporter())
+        written(recipe, path)
     assert not path.exists()
 
 
@@ -66,13 +72,7 @@ def test_one_that_does_not_run_is_not_written(
 def test_an_export_lists_the_files_that_the_model_pulled_in(tmp_path: Path, layers: bool) -> None:
     recipe = _recipe(tmp_path)
     proto = onnx.load(recipe["model"])
-    onnx.save(
-        proto,
-        recipe["model"],
-        save_as_external_data=True,
-        location="weights.bin",
-        size_threshold=0,
-    )
-    asked = {"recipe": recipe, "path": str(tmp_path / "o.onnx"), "format": "onnx", "layers": layers}
-    (told,) = export(asked, NullReporter())["findings"]
+    beside = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0}
+    onnx.save(proto, recipe["model"], **beside)
+    (told,) = written(recipe, tmp_path / "o.onnx", layers=layers)["findings"]
     assert "'weights.bin'" in told["what"]

@@ -43,11 +43,12 @@ from engine.base.events import (
 from engine.base.process import ProcessId, child_environment
 from engine.jobs import history
 from engine.jobs.client import Worker, run_job
-from engine.pipeline.build import build
+from engine.pipeline.build import BuildResult, build
 from engine.pipeline.pipeline import Pipeline, reported_stages
 from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe
-from tests.pipeline.nets import picture, small_net
+from tests.graph.models import finish, nodes_of, tensor
+from tests.pipeline.nets import project, small_net
 
 BUILD_STAGES = reported_stages(STAGES)
 
@@ -56,12 +57,7 @@ in_module = pytest.mark.asyncio(loop_scope="module")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("place")
-    onnx.save(small_net(), folder / "small.onnx")
-    for number in range(4):
-        picture(folder / f"{number}.png", number)
-    (folder / "dataset.txt").write_text("".join(f"{number}.png\n" for number in range(4)))
-    return folder
+    return project(tmp_path_factory.mktemp("place"))
 
 
 @pytest.fixture
@@ -82,6 +78,11 @@ async def worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Work
     started = await Worker.start({**os.environ, **folders})
     yield started
     await started.close()
+
+
+def made(recipe: dict[str, Any], **how: Any) -> BuildResult:
+    """A build of this process."""
+    return build(Pipeline(Recipe.from_values(recipe), STAGES, **how))
 
 
 async def finished(
@@ -298,22 +299,15 @@ async def test_a_model_that_cannot_be_built_is_shown(worker: Worker, tmp_path: P
 @in_module
 async def test_sizes_that_only_loading_finds_are_shown(worker: Worker, tmp_path: Path) -> None:
     """A Shape and a Div between a tensor and its Reshape: ONNX's inference stops there."""
-    make = onnx.helper.make_node
-    nodes = [
-        make("Shape", ["x"], ["size"], "shape"),
-        make("Div", ["size", "two"], ["half"], "div"),
-        make("Concat", ["half", "rest"], ["wanted"], "concat", axis=0),
-        make("Reshape", ["x", "wanted"], ["r"], "reshape"),
-        make("Relu", ["r"], ["y"], "relu"),
-    ]
-    ends = [onnx.helper.make_tensor_value_info(n, 1, s) for n, s in (("x", [4]), ("y", None))]
-    constants = [
-        onnx.helper.make_tensor(n, onnx.TensorProto.INT64, [1], [2]) for n in ("two", "rest")
-    ]
-    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    nodes = nodes_of(
+        "[shape] size = Shape (x); [div] half = Div (size, two); "
+        "[concat] wanted = Concat <axis=0> (half, rest); [reshape] r = Reshape (x, wanted); "
+        "[relu] y = Relu (r)"
+    )
+    end = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    constants = {name: np.array([2], np.int64) for name in ("two", "rest")}
     path = str(tmp_path / "sizes.onnx")
-    opsets = [onnx.helper.make_opsetid("", 21)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    onnx.save(finish(nodes, [tensor("x", 4)], [end], constants), path)
     await worker.call("open", {"path": path})
     view = await worker.call("graph", {"path": path, "which": "source"})
     assert [row[3] for row in view["nodes"][-2:]] == ["2x2", "2x2"]
@@ -361,7 +355,7 @@ async def test_a_worker_killed_at_a_stage_leaves_nothing_half_done(
     result, _ = await finished(worker, "export", recipe=recipe, path=str(path), force=True)
     assert hashlib.sha256(path.read_bytes()).hexdigest() == result["sha256"]
     assert [p.name for p in tmp_path.iterdir()] == ["small.rknn"]
-    fresh = build(Pipeline(Recipe.from_values(recipe), STAGES))
+    fresh = made(recipe)
     assert path.read_bytes() == fresh.container
     await worker.close()
 
@@ -411,11 +405,11 @@ def test_cancel_at_every_stage(recipe: dict[str, Any], tmp_path: Path, stage: st
     cache = StageCache(tmp_path)
     reporter = CallbackReporter(on_event, lambda: stage in reached)
     with pytest.raises(JobCancelledError):
-        build(Pipeline(Recipe.from_values(recipe), STAGES, reporter=reporter, cache=cache))
+        made(recipe, reporter=reporter, cache=cache)
     assert reached[-1] == stage
     names = {p.name.split("-")[0] for p in tmp_path.glob("[a-z]*")}
     assert stage not in names
-    whole = build(Pipeline(Recipe.from_values(recipe), STAGES, cache=cache))
+    whole = made(recipe, cache=cache)
     assert [t.stage for t in whole.summary.stages if t.cached] == list(
         BUILD_STAGES[: BUILD_STAGES.index(stage)]
     )
@@ -432,7 +426,7 @@ async def test_a_full_disk(recipe: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="integers could not be found out"):
         await finished(worker, "build", recipe=recipe)
     assert not list(StageCache().folder.glob("quantize-*"))
-    size = len(build(Pipeline(Recipe.from_values(recipe), STAGES)).container)
+    size = len(made(recipe).container)
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (size - 1, hard))
     with pytest.raises(OutputError, match="could not be written"):
         await finished(worker, "export", recipe=recipe, path=str(path))
@@ -443,28 +437,23 @@ async def test_a_full_disk(recipe: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", ["graph.onnx", "facts.json", "index.json"])
 def test_a_corrupt_cache_is_built_again(recipe: dict[str, Any], tmp_path: Path, file: str) -> None:
     cache = StageCache(tmp_path)
-    first = build(Pipeline(Recipe.from_values(recipe), STAGES, cache=cache))
+    first = made(recipe, cache=cache)
     damaged = list(tmp_path.rglob(file))
     assert damaged
     for path in damaged:
         path.write_bytes(path.read_bytes()[:-7])
-    again = build(Pipeline(Recipe.from_values(recipe), STAGES, cache=cache))
+    again = made(recipe, cache=cache)
     assert again.container == first.container
     assert not all(t.cached for t in again.summary.stages)
-    assert all(
-        t.cached
-        for t in build(Pipeline(Recipe.from_values(recipe), STAGES, cache=cache)).summary.stages
-    )
+    assert all(t.cached for t in made(recipe, cache=cache).summary.stages)
 
 
 def test_a_read_only_cache_costs_a_finding(recipe: dict[str, Any]) -> None:
-    done = build(
-        Pipeline(Recipe.from_values(recipe), STAGES, cache=StageCache(Path("/proc/x"), 1 << 30))
-    )
+    done = made(recipe, cache=StageCache(Path("/proc/x"), 1 << 30))
     assert [f.code for f in done.summary.findings if f.severity == "warning"] == [
         "cache-not-written"
     ]
-    assert done.container == build(Pipeline(Recipe.from_values(recipe), STAGES)).container
+    assert done.container == made(recipe).container
 
 
 # -- the same bytes everywhere -----------------------------------------------------------------
@@ -479,17 +468,17 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 def test_the_container_is_the_same_from_every_front_end_and_place(
     recipe: dict[str, Any], place: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = build(Pipeline(Recipe.from_values(recipe), STAGES)).container
+    expected = made(recipe).container
 
     run_job("export", {"recipe": recipe, "path": str(elsewhere / "worker.rknn")})
     assert (elsewhere / "worker.rknn").read_bytes() == expected
 
     crooked = {**recipe, "model": f"{place}/../{place.name}/./small.onnx"}
-    assert build(Pipeline(Recipe.from_values(crooked), STAGES)).container == expected
+    assert made(crooked).container == expected
 
     monkeypatch.chdir(place)
     relative = {**recipe, "model": "small.onnx", "dataset": "./dataset.txt"}
-    assert build(Pipeline(Recipe.from_values(relative), STAGES)).container == expected
+    assert made(relative).container == expected
     rknn = RKNN(generation=2)
     rknn.config(mean_values=[128, 128, 128], std_values=[[128, 128, 128]])
     assert rknn.load_onnx("./small.onnx") == 0
@@ -504,17 +493,17 @@ def test_the_container_is_the_same_from_any_part_of_the_cache(
 ) -> None:
     """Stages before ``kept`` come from disk, the others are computed from what was read back."""
     cache = StageCache(tmp_path)
-    expected = build(Pipeline(Recipe.from_values(recipe), STAGES, cache=cache)).container
+    expected = made(recipe, cache=cache).container
     for stage in BUILD_STAGES[kept:]:
         for folder in tmp_path.glob(f"{stage}-*"):
             shutil.rmtree(folder)
-    again = build(Pipeline(Recipe.from_values(recipe), STAGES, cache=cache))
+    again = made(recipe, cache=cache)
     assert [t.cached for t in again.summary.stages] == [i < kept for i in range(len(BUILD_STAGES))]
     assert again.container == expected
 
 
 def test_what_decides_the_container(recipe: dict[str, Any], place: Path, tmp_path: Path) -> None:
-    expected = build(Pipeline(Recipe.from_values(recipe), STAGES)).container
+    expected = made(recipe).container
     renamed = tmp_path / "other.onnx"
     renamed.write_bytes((place / "small.onnx").read_bytes())
     changed = tmp_path / "small.onnx"
@@ -528,5 +517,5 @@ def test_what_decides_the_container(recipe: dict[str, Any], place: Path, tmp_pat
         {"target_platform": "rk3588"},
         {"optimization_level": 0},
     ):
-        other = build(Pipeline(Recipe.from_values({**recipe, **change}), STAGES)).container
+        other = made({**recipe, **change}).container
         assert other != expected, change
