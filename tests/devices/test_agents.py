@@ -15,9 +15,9 @@ from engine.devices.board.runtime import BoardRuntime
 from engine.devices.probe.reading import HEAD, Elf, program_interpreter, read_elf
 from engine.devices.transports.adb.transport import AdbTransport
 from rknntui_emulator.runtime.build import compiler
+from tests.devices import verbs
 from tests.devices.conftest import Boards, add_c_library
 from tests.devices.probe.boards import Board
-from tests.devices.verbs import run
 
 ARM64, ARM = TARGETS["aarch64"], TARGETS["armv7l"]
 
@@ -153,10 +153,10 @@ def test_the_variable_names_another_one(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_compiler_for_another_processor_is_told(tmp_path: Path) -> None:
-    made, compiles = tmp_path / "made", tmp_path / "cc"
+    made = tmp_path / "made"
     made.write_bytes(program(ARM))
-    compiles.write_text(f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncp {made} "$2"\n')
-    compiles.chmod(0o755)
+    copies = f'while [ "$1" != -o ]; do shift; done\ncp {made} "$2"'
+    compiles = verbs.program(tmp_path / "cc", copies)
     with pytest.raises(DeviceError, match=r"for ARM \(32 bits\), not for aarch64"):
         build_agent("aarch64", str(compiles), tmp_path / "out" / "agent")
     assert list((tmp_path / "out").iterdir()) == []
@@ -178,9 +178,7 @@ def test_without_a_compiler_it_is_told_what_to_install(
 
 
 def test_what_the_compiler_says_is_told(tmp_path: Path) -> None:
-    fails = tmp_path / "cc $(touch x)"
-    fails.write_text("#!/bin/sh\necho 'no stdio.h\x1b[31m' >&2\nexit 1\n")
-    fails.chmod(0o755)
+    fails = verbs.program(tmp_path / "cc $(touch x)", "echo 'no stdio.h\x1b[31m' >&2\nexit 1")
     with pytest.raises(DeviceError, match="could not be compiled") as caught:
         build_agent("aarch64", str(fails), tmp_path / "out" / "agent")
     assert "no stdio.h" in caught.value.cause
@@ -192,7 +190,7 @@ def test_what_the_compiler_says_is_told(tmp_path: Path) -> None:
 @pytest.mark.cc
 def test_the_command_builds_it_where_it_is_found() -> None:
     machine = platform.machine()
-    ran = run("devices", "agent", "build", "--target", machine, "--compiler", str(compiler()))
+    ran = verbs.run("devices", "agent", "build", "--target", machine, "--compiler", str(compiler()))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert f"built {agent_folder() / f'agent-{machine}'}" in ran.stdout
     loader = program_interpreter((agent_folder() / f"agent-{machine}").read_bytes())

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.api.platforms import list_devices
-from engine.devices.listing import BOTH_MODES, Device, poll, usb_devices
+from engine.devices.listing import BOTH_MODES, Device, Listing, poll, usb_devices
 from engine.devices.transports.adb.server import AdbServer
 from tests.devices.adb.stand_in import StandIn, fail, okay
 from tests.devices.adb.test_states import LIST
+from tests.devices.verbs import ntb_proxy, program
 from tests.safety import PATIENCE
 
 NOBODY = AdbServer("127.0.0.1", 1)
@@ -73,6 +74,11 @@ def found(
     return {device.id: device for device in listing.devices}
 
 
+def nobody(usb: Usb, **more: bool) -> Listing:
+    """What is listed where no adb server answers."""
+    return poll(server=NOBODY, usb=usb.root, device_tree=Path("/nowhere"), **more)
+
+
 def test_every_state_of_adb_is_listed_with_its_remedy(usb: Usb, programs: Path) -> None:
     with StandIn({"host:devices-l": okay(LIST)}) as stand_in:
         devices = found(stand_in.server, usb)
@@ -106,14 +112,13 @@ def test_boards_with_one_serial_and_no_port_have_numbers(usb: Usb, programs: Pat
 
 
 def test_no_server_is_a_notice(usb: Usb, programs: Path) -> None:
-    listing = poll(server=NOBODY, usb=usb.root, device_tree=Path("/nowhere"))
+    listing = nobody(usb)
     assert listing.devices == ()
     assert "no adb program on the PATH" in listing.notices[0].what
-    (programs / "adb").write_text("#!/bin/sh\nexit 1\n")
-    (programs / "adb").chmod(0o755)
-    listing = poll(server=NOBODY, usb=usb.root, device_tree=Path("/nowhere"))
+    program(programs / "adb", "exit 1")
+    listing = nobody(usb)
     assert listing.notices[0].remedy == "Run `adb start-server`."
-    listing = poll(server=NOBODY, usb=usb.root, device_tree=Path("/nowhere"), start_server=True)
+    listing = nobody(usb, start_server=True)
     assert "could not be started" in listing.notices[0].what
 
 
@@ -172,13 +177,7 @@ def test_hostile_text_of_a_usb_device_is_made_safe(usb: Usb, programs: Path) -> 
 
 def test_ntb_boards_come_from_the_proxy_too(usb: Usb, programs: Path) -> None:
     usb.plug("1-3", "1808", "TB-RK1808S0")
-    (programs / "npu_transfer_proxy").write_text(
-        "#!/bin/sh\n"
-        "echo 'List of ntb devices attached'\n"
-        "echo 'TB-RK1808S0  2bed0cc1  USB_DEVICE'\n"
-        "echo '0123456789ABCDEF  cfbc0c55  PCIE'\n"
-    )
-    (programs / "npu_transfer_proxy").chmod(0o755)
+    ntb_proxy(programs, "TB-RK1808S0 2bed0cc1 USB_DEVICE", "0123456789ABCDEF cfbc0c55 PCIE")
     with StandIn({"host:devices-l": okay("abc device transport_id:1\n")}) as stand_in:
         listing = poll(
             seconds=PATIENCE, server=stand_in.server, usb=usb.root, device_tree=Path("/nowhere")
@@ -189,9 +188,8 @@ def test_ntb_boards_come_from_the_proxy_too(usb: Usb, programs: Path) -> None:
 
 
 def test_a_proxy_that_fails_is_a_notice(usb: Usb, programs: Path) -> None:
-    (programs / "npu_transfer_proxy").write_text("#!/bin/sh\necho 'zombie'; exit 1\n")
-    (programs / "npu_transfer_proxy").chmod(0o755)
-    listing = poll(server=NOBODY, usb=usb.root, device_tree=Path("/nowhere"))
+    program(programs / "npu_transfer_proxy", "echo 'zombie'; exit 1")
+    listing = nobody(usb)
     assert [notice.code for notice in listing.notices] == ["adb-server", "ntb-proxy"]
     assert "zombie" in listing.notices[1].what
 
@@ -219,10 +217,7 @@ def test_the_manuals_form(
     usb: Usb, programs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """[RKNN-T1 1.3.2, 3.6.15; RKNN-T2 2.3.0, 2.14]."""
-    (programs / "npu_transfer_proxy").write_text(
-        "#!/bin/sh\necho 'List of ntb devices attached'\necho 'TB-RK1808S0  2bed0cc1  USB_DEVICE'\n"
-    )
-    (programs / "npu_transfer_proxy").chmod(0o755)
+    ntb_proxy(programs, "TB-RK1808S0 2bed0cc1 USB_DEVICE")
     log = logging.getLogger("test list_devices")
     text = "VD46C3KM6N device transport_id:1\nXGOR2N4EZR device transport_id:2\nx offline\n"
     with StandIn({"host:devices-l": okay(text)}) as stand_in:

@@ -17,6 +17,7 @@ from engine.devices.transports.ntb import (
     proxy_devices,
     proxy_runs,
 )
+from tests.devices.verbs import program
 from tests.safety import PATIENCE
 
 LIST = """I NPUTransfer: Transfer version 2.1.0
@@ -29,10 +30,7 @@ List of ntb devices attached
 
 def proxy(folder: Path, script: str) -> str:
     """A program in the proxy's place."""
-    path = folder / "npu_transfer_proxy"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return str(path)
+    return str(program(folder / "npu_transfer_proxy", script))
 
 
 def test_the_table_of_the_proxy_is_read() -> None:

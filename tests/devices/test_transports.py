@@ -18,6 +18,7 @@ from engine.base.errors import (
     SourceModelError,
     UsageError,
 )
+from tests.devices.verbs import program
 from tests.devices.waiting import ended, until
 from tests.devices.ways import WAYS, Way
 from tests.safety import PATIENCE, ends
@@ -215,9 +216,7 @@ def test_no_room_leaves_nothing(way: Way, source: Path) -> None:
 
 def test_a_program_that_does_not_end_is_killed_with_its_children(way: Way) -> None:
     pids = way.here / "pids"
-    script = f"#!/bin/sh\nsleep {4 * PATIENCE} &\necho $! $$ > {pids}\nwait\n"
-    (way.here / "script").write_text(script)
-    (way.here / "script").chmod(0o755)
+    program(way.here / "script", f"sleep {4 * PATIENCE} &\necho $! $$ > {pids}\nwait")
     with pytest.raises(DeviceTimeoutError) as caught:
         way.transport.run([f"{way.remote}/script"], seconds=3.0)
     assert "script" in caught.value.what

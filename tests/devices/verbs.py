@@ -1,4 +1,4 @@
-"""Verbs of the command line as processes of their own."""
+"""Verbs of the command line as processes of their own, and small programs."""
 
 from __future__ import annotations
 
@@ -72,3 +72,16 @@ def emulating(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str
             assert line, f"it ended with {process.wait(PATIENCE)}"
             said += line
         yield process, json.loads(said)
+
+
+def program(path: Path, script: str) -> Path:
+    """Write a program of the shell."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def ntb_proxy(folder: Path, *boards: str) -> None:
+    """The vendor's proxy of NTB boards, which lists these: ``SERIAL ID MODE``."""
+    lines = ["List of ntb devices attached", *boards]
+    program(folder / "npu_transfer_proxy", "\n".join(f"echo '{line}'" for line in lines))

@@ -22,6 +22,7 @@ from tests.devices.adb.conftest import FOLDER, Opened
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.devices.faulty_board import FaultyBoard
+from tests.devices.verbs import program
 from tests.devices.ways import ask, hanging, start_toy
 from tests.safety import PATIENCE, ends
 
@@ -226,7 +227,6 @@ def test_no_adb_program_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with pytest.raises(DeviceError, match="no adb program") as caught:
         AdbTransport.open("abc", server)
     assert is_told(caught.value)
-    (tmp_path / "adb").write_text("#!/bin/sh\n")
-    (tmp_path / "adb").chmod(0o755)
+    program(tmp_path / "adb", "")
     with pytest.raises(DeviceError, match="no adb server"):
         AdbTransport.open("abc", Server("127.0.0.2", 1))

@@ -1,6 +1,6 @@
 """Performance reports of every dialect, set in the columns of the runtimes.
 
-The figures of the first three are those that the manuals print: [RKNN-T1 1.3.2, 3.5 and 3.6.9] and
+The figures of the first two are those that the manuals print: [RKNN-T1 1.3.2, 3.5 and 3.6.9] and
 [RKNN-T2 1.1.0, 3.5.9].
 """
 
@@ -20,14 +20,6 @@ MOBILENET = (
     "0:t:72 44:2:363 59:2:201 45:2:185 60:2:243 46:2:98 61:2:149 47:2:104 62:2:120 48:2:72 63:2:101"
     " 49:2:92 64:2:99 50:2:110 65:2:107 51:2:212 66:2:107 52:2:212 67:2:107 53:2:212 68:2:107"
     " 54:2:212 69:2:107 55:2:212 70:2:107 56:2:174 71:2:220 57:2:353 28:p:36 58:f:110 30:s:90"
-)
-SSD = (
-    "0:t:125 71:3:324 105:2:331 72:2:438 106:2:436 73:2:223 107:2:374 74:2:327 108:3:533 75:2:167"
-    " 109:2:250 76:2:293 110:2:249 77:2:164 111:2:256 78:2:319 112:2:256 79:2:319 113:2:256"
-    " 80:2:319 114:2:256 81:2:319 115:2:256 82:2:319 83:2:173 27:t:48 84:2:45 28:t:6 116:3:299"
-    " 85:2:233 117:2:314 86:2:479 87:2:249 35:t:29 88:2:30 36:t:5 89:2:122 90:3:715 91:2:98"
-    " 41:t:10 92:2:11 42:t:5 93:2:31 94:3:205 95:2:51 47:t:6 96:2:6 48:t:4 97:2:17 98:3:204"
-    " 99:2:51 53:t:5 100:2:6 54:t:4 101:2:10 102:2:21 103:f:13 104:f:8"
 )
 
 
@@ -76,27 +68,23 @@ _FIRST_TIMES = (
     14, 316, 329, 510, 324, 192, 233, 227, 143, 132, 142, 193, 71, 99, 79, 171, 78, 196, 78, 195,
     79, 170, 78, 170, 62, 232, 169, 494, 182, 206, 335, 99, 40,
 )  # fmt: skip
-FIRST_LAYERS = [
-    (number, name, op, target, time)
-    for number, ((name, op, target), time) in enumerate(
-        zip(
-            [
-                ("InputOperator:input", "InputOperator", "CPU"),
-                *(
-                    (f"Conv:FAF_MobilenetV1/MobilenetV1/{part}/Relu6", "ConvClip", "NPU")
-                    for part in ("Conv2d_0", *_DEPTHWISE)
-                ),
-                ("Conv:MobilenetV1/Logits/AvgPool_1a/AvgPool", "Conv", "NPU"),
-                ("Conv:MobilenetV1/Logits/Conv2d_1c_1x1/BiasAdd", "Conv", "NPU"),
-                ("Softmax:MobilenetV1/Predictions/Reshape_1", "Softmax", "CPU"),
-                ("Reshape:MobilenetV1/Logits/SpatialSqueeze", "Reshape", "CPU"),
-                ("OutputOperator:MobilenetV1/Predictions/Reshape_1", "OutputOperator", "CPU"),
-            ],
-            _FIRST_TIMES,
-            strict=True,
-        )
-    )
+_FIRST_NAMES = [
+    "InputOperator:input",
+    *(f"Conv:FAF_MobilenetV1/MobilenetV1/{part}/Relu6" for part in ("Conv2d_0", *_DEPTHWISE)),
+    "Conv:MobilenetV1/Logits/AvgPool_1a/AvgPool",
+    "Conv:MobilenetV1/Logits/Conv2d_1c_1x1/BiasAdd",
+    "Softmax:MobilenetV1/Predictions/Reshape_1",
+    "Reshape:MobilenetV1/Logits/SpatialSqueeze",
+    "OutputOperator:MobilenetV1/Predictions/Reshape_1",
 ]
+
+
+def _first_layer(number: int, name: str, time: int) -> tuple[int, str, str, str, int]:
+    op = "ConvClip" if name.endswith("Relu6") else name.partition(":")[0]
+    return number, name, op, "NPU" if name.startswith("Conv") else "CPU", time
+
+
+FIRST_LAYERS = list(map(_first_layer, range(33), _FIRST_NAMES, _FIRST_TIMES))
 FIRST = "\n".join(
     [
         "=" * 70,

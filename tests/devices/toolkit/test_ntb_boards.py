@@ -34,6 +34,7 @@ from engine.wire.board import MemoryParams, MemoryReport, RunParams
 from engine.wire.devices import PerfParams
 from engine.wire.vendor import ToolkitEnvironment
 from tests.container.vendor import build as vendor
+from tests.devices.verbs import ntb_proxy
 from tests.safety import patience
 from tests.toolkit.standin import make_environment
 
@@ -237,12 +238,8 @@ def test_scripts_reach_it_by_the_serial_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """[RKNN-T1 1.3.2, 3.6.7]: ``init_runtime(target='rk1808', device_id='012345789AB')``."""
-    proxy = tmp_path / "npu_transfer_proxy"
     serial = BOARD.partition(":")[2]
-    proxy.write_text(
-        f"#!/bin/sh\necho 'List of ntb devices attached'\necho '{serial} 2bed0cc1 USB_DEVICE'\n"
-    )
-    proxy.chmod(0o755)
+    ntb_proxy(tmp_path, f"{serial} 2bed0cc1 USB_DEVICE")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert toolkit_address(serial) is None
     rknn = RKNN(generation=1)
