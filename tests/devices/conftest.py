@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from engine.devices.address import Address
+from engine.devices.probe.libraries import LIBRARIES
 from rknntui_emulator.programs import LOADERS
 from rknntui_emulator.runtime.build import Kind, build, compiler
 from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer, known, serving
+from tests.devices.fake_board import FakeBoard
 from tests.devices.faulty_board import FaultyBoard
 from tests.devices.ssh import server
 from tests.devices.ways import WAYS, Way, way_to
@@ -23,6 +25,7 @@ Equip = Callable[[FaultyBoard], FaultyBoard]
 FAULTS = Path(__file__).parent / "agent" / "faults.c"
 """What the libraries of tests do wrong when they are told."""
 Libraries = Callable[..., Path]
+Machine = Callable[..., FakeBoard]
 SshBoards = Callable[..., tuple[FaultyBoard, Address]]
 Boards = Callable[..., FaultyBoard]
 """``board(chip, **options)`` of :class:`FaultyBoard`; ``connect=False`` leaves adb out of it."""
@@ -124,6 +127,26 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
         return build(kind, folder / (version or "newest"), version=version or None, also=[FAULTS])
 
     return built
+
+
+@pytest.fixture
+def machine(
+    tmp_path: Path, libraries: Libraries, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machine]:
+    """Makes this machine a board; a stand-in of its runtime library is in ``root / "lib"``."""
+    with ExitStack() as boards:
+
+        def make(generation: int = 2) -> FakeBoard:
+            made = FakeBoard(tmp_path / "board")
+            boards.callback(made.close)
+            name = "librknnrt.so" if generation == 2 else "librknn_runtime.so"
+            library = made.root / "lib" / name
+            library.parent.mkdir(parents=True)
+            library.write_bytes(libraries(generation).read_bytes())
+            monkeypatch.setitem(LIBRARIES, generation, (str(library),))
+            return made
+
+        yield make
 
 
 @pytest.fixture

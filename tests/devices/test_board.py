@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from engine.base.errors import (
 from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
-from tests.devices.conftest import Libraries
+from tests.devices.conftest import Machine
 from tests.devices.fake_board import FakeBoard
 from tests.devices.known_model import IMAGE, answers, check_results
 from tests.safety import patience
@@ -23,26 +22,18 @@ __all__ = ["patience"]
 
 
 @pytest.fixture
-def local(tmp_path: Path, libraries: Libraries, model: Path) -> Iterator[FakeBoard]:
-    """A transport to this machine; the library and its settings are in ``root / "lib"``."""
-    board = FakeBoard(tmp_path)
-    folder = tmp_path / "lib"
-    folder.mkdir()
-    (folder / "librknnrt.so").write_bytes(libraries().read_bytes())
-    answers().into(folder / "answers", model)
-    yield board
-    board.close()
-
-
-def library_of(board: FakeBoard) -> str:
-    return str(board.root / "lib" / "librknnrt.so")
+def local(machine: Machine, model: Path) -> FakeBoard:
+    """This machine as a board whose library knows the model."""
+    board = machine()
+    answers().into(board.root / "lib" / "answers", model)
+    return board
 
 
 @pytest.mark.cc
 def test_the_real_agent_runs_a_model(local: FakeBoard, model: Path) -> None:
     with BoardRuntime(local) as runtime:
-        found = runtime.open(model, perf=True, library=library_of(local))
-        assert found.library == library_of(local)
+        found = runtime.open(model, perf=True)
+        assert found.library == str(local.root / "lib" / "librknnrt.so")
         assert found.api_version.startswith("2.3.2")
         assert found.inputs[0].shape == (1, 4, 4, 3)
         assert found.memory == runtime.memory()
@@ -55,7 +46,7 @@ def test_the_real_agent_runs_a_model(local: FakeBoard, model: Path) -> None:
 @pytest.mark.cc
 def test_an_input_that_the_library_does_not_take_is_told(local: FakeBoard, model: Path) -> None:
     with BoardRuntime(local) as runtime:
-        runtime.open(model, library=library_of(local))
+        runtime.open(model)
         with pytest.raises(RuntimeLibraryError, match="INPUT_INVALID"):
             runtime.run([BoardInput(IMAGE + 1)])
         check_results(runtime)
@@ -75,7 +66,7 @@ def test_a_run_of_the_real_agent_is_cancelled(local: FakeBoard, model: Path, thr
         cancelled = True
 
     with BoardRuntime(local, check=check) as runtime:
-        runtime.open(model, library=library_of(local))
+        runtime.open(model)
         with pytest.raises(JobCancelledError):
             runtime.run([BoardInput(IMAGE)], loops=100_000, threads=threads, progress=stop)
         cancelled = False

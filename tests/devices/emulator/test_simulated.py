@@ -29,7 +29,7 @@ from rknntui_emulator.simulated.desk import AnswerDesk
 from rknntui_emulator.simulated.requests import RunRequest
 from tests.conftest import REPOSITORY
 from tests.container.vendor import build as vendor
-from tests.devices.conftest import Boards, Equip, Libraries
+from tests.devices.conftest import Boards, Equip, Machine
 from tests.devices.demo_container import (
     LAYER,
     demo_container,
@@ -72,27 +72,22 @@ def equal(runtime: BoardRuntime, container: Path, array: np.ndarray, generation:
 
 
 @pytest.fixture
-def local(tmp_path: Path, libraries: Libraries) -> Iterator[tuple[FakeBoard, str]]:
-    """A transport to this machine, with a library whose answers are simulated; and its path."""
-    board = FakeBoard(tmp_path)
+def local(machine: Machine) -> Iterator[FakeBoard]:
+    """This machine as a board whose answers are simulated."""
+    board = machine()
     board.files["/etc/rknntui-emulated"] = b"emulated"
-    folder = tmp_path / "lib"
-    folder.mkdir()
-    (folder / "librknnrt.so").write_bytes(libraries().read_bytes())
-    with closing(AnswerDesk(folder / "answers", BOARDS["rk3588"], lambda _: None)):
-        yield board, str(folder / "librknnrt.so")
-    board.close()
+    with closing(AnswerDesk(board.root / "lib" / "answers", BOARDS["rk3588"], lambda _: None)):
+        yield board
 
 
 @pytest.mark.cc
 def test_the_answers_are_those_of_the_simulator(
-    local: tuple[FakeBoard, str], containers: Callable[..., Path]
+    local: FakeBoard, containers: Callable[..., Path]
 ) -> None:
-    board, library = local
     container = containers()
     image = digits(1)[0]
-    with BoardRuntime(board, chip="rk3588") as runtime:
-        opened = runtime.open(container, perf=True, library=library)
+    with BoardRuntime(local, chip="rk3588") as runtime:
+        opened = runtime.open(container, perf=True)
         (given,), (told,) = opened.inputs, opened.outputs
         assert (given.shape, given.layout, given.dtype) == ((1, 8, 8, 1), "NHWC", "INT8")
         assert (told.name, told.dtype, told.quantization) == ("logits", "INT8", "AFFINE")
@@ -128,22 +123,21 @@ def test_the_answers_are_those_of_the_simulator(
 
 @pytest.mark.cc
 def test_what_cannot_be_simulated_is_refused(
-    local: tuple[FakeBoard, str], containers: Callable[..., Path], tmp_path: Path
+    local: FakeBoard, containers: Callable[..., Path], tmp_path: Path
 ) -> None:
-    board, library = local
     compiled, broken = tmp_path / "compiled.rknn", tmp_path / "broken.rknn"
     compiled.write_bytes(vendor.npu())
     broken.write_bytes(containers().read_bytes()[:-1000])
-    with BoardRuntime(board, chip="rk3588") as runtime:
+    with BoardRuntime(local, chip="rk3588") as runtime:
         with pytest.raises(RuntimeLibraryError, match="MODEL_INVALID") as refused:
-            runtime.open(compiled, library=library)
+            runtime.open(compiled)
         assert "no simulator can run that code, and the build" in refused.value.cause
         assert refused.value.remedy.startswith("Compile it here with rknntui compile")
         with pytest.raises(RuntimeLibraryError, match="MODEL_INVALID") as refused:
-            runtime.open(broken, library=library)
+            runtime.open(broken)
         assert "is cut short" in refused.value.cause
         assert refused.value.remedy
-        runtime.open(containers("rk3566"), library=library)  # no setting says which chip it is on
+        runtime.open(containers("rk3566"))  # no setting says which chip it is on
         equal(runtime, containers("rk3566"), digits(1)[0])
 
 
@@ -160,14 +154,13 @@ def equal_as_compiled(runtime: BoardRuntime, container: Path, array: np.ndarray)
 
 @pytest.mark.cc
 def test_for_a_compiled_model_its_build_runs(
-    local: tuple[FakeBoard, str], containers: Callable[..., Path], tmp_path: Path
+    local: FakeBoard, containers: Callable[..., Path], tmp_path: Path
 ) -> None:
-    board, library = local
     compiled = tmp_path / "compiled.rknn"
     compiled.write_bytes(vendor.npu())
     keep_build(sha256_of(compiled), containers().read_bytes())
-    with BoardRuntime(board, chip="rk3588") as runtime:
-        runtime.open(compiled, library=library)
+    with BoardRuntime(local, chip="rk3588") as runtime:
+        runtime.open(compiled)
         equal_as_compiled(runtime, containers(), digits(1)[0])
 
 
@@ -176,13 +169,12 @@ def test_for_a_compiled_model_its_build_runs(
 @pytest.mark.cc
 @pytest.mark.parametrize("quantizer", ["ours", "vendor"])
 def test_what_the_toolkit_compiled_runs(
-    local: tuple[FakeBoard, str],
+    local: FakeBoard,
     containers: Callable[..., Path],
     toolkit2: Path,
     tmp_path: Path,
     quantizer: str,
 ) -> None:
-    board, library = local
     demo, path = demo_folder(), tmp_path / "compiled.rknn"
     words = [
         str(demo / "digits_demo.onnx"), "--chip", "rk3588", "-o", str(path),
@@ -197,45 +189,43 @@ def test_what_the_toolkit_compiled_runs(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    with BoardRuntime(board, chip="rk3588") as runtime:
+    with BoardRuntime(local, chip="rk3588") as runtime:
         if quantizer == "vendor":
             with pytest.raises(RuntimeLibraryError) as refused:
-                runtime.open(path, library=library)
+                runtime.open(path)
             assert "the toolkit itself quantized it" in refused.value.cause
         else:
-            runtime.open(path, library=library)
+            runtime.open(path)
             equal_as_compiled(runtime, containers(), digits(1)[0])
 
 
 @pytest.mark.cc
 def test_where_nobody_simulates_nobody_waits(
-    local: tuple[FakeBoard, str], containers: Callable[..., Path]
+    local: FakeBoard, containers: Callable[..., Path]
 ) -> None:
-    board, library = local
-    folder = Path(library).parent
+    folder = local.root / "lib"
     desk = AnswerDesk(folder / "other", BOARDS["rk3588"], lambda _: None)
     desk.close()
     (folder / "answers").rename(folder / "moved")
     (folder / "other").rename(folder / "answers")
-    with BoardRuntime(board, chip="rk3588") as runtime:
+    with BoardRuntime(local, chip="rk3588") as runtime:
         with pytest.raises(RuntimeLibraryError) as refused:
-            runtime.open(containers(), library=library)
+            runtime.open(containers())
         assert "there is no such file" in refused.value.cause
 
 
 @pytest.mark.cc
 def test_a_bent_layer_and_what_is_behind_it(
-    local: tuple[FakeBoard, str], containers: Callable[..., Path], tmp_path: Path
+    local: FakeBoard, containers: Callable[..., Path], tmp_path: Path
 ) -> None:
-    board, library = local
     container = with_all_layers(containers(), tmp_path / "all.rknn")
     layers = read_container(container).layers
     assert layers is not None
     order = [layer.tensor for layer in layers.layers]
     image, first = digits(1)[0], order.index(layers.named(LAYER).tensor)
-    settings = Path(library).with_name("emulated.conf")
-    with BoardRuntime(board, chip="rk3588") as runtime:
-        told = {each.name: each for each in runtime.open(container, library=library).outputs}
+    settings = local.root / "lib" / "emulated.conf"
+    with BoardRuntime(local, chip="rk3588") as runtime:
+        told = {each.name: each for each in runtime.open(container).outputs}
 
         def ran() -> dict[str, np.ndarray]:
             found = runtime.run([BoardInput(image)], want_float=False).outputs
@@ -336,14 +326,13 @@ def test_a_model_for_another_chip_is_refused_as_a_board_does(
 
 @pytest.mark.cc
 def test_a_simulation_that_takes_too_long_is_said_and_found_later(
-    local: tuple[FakeBoard, str],
+    local: FakeBoard,
     containers: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    board, library = local
     container, (image,) = containers(), digits(1)
-    settings = Path(library).with_name("emulated.conf")
-    asked = Path(library).parent / "answers" / "asked"
+    settings = local.root / "lib" / "emulated.conf"
+    asked = local.root / "lib" / "answers" / "asked"
     go_on = threading.Event()
     simulate = AnswerDesk._simulate
 
@@ -352,8 +341,8 @@ def test_a_simulation_that_takes_too_long_is_said_and_found_later(
         simulate(desk, request)
 
     monkeypatch.setattr(AnswerDesk, "_simulate", slowly)
-    with BoardRuntime(board, chip="rk3588") as runtime:
-        runtime.open(container, library=library)
+    with BoardRuntime(local, chip="rk3588") as runtime:
+        runtime.open(container)
         settings.write_text("WAIT=0\n")
         with pytest.raises(RuntimeLibraryError) as refused:
             runtime.run([BoardInput(image)])
