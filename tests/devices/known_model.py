@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ SCORES = np.array([[-128, -28, 0, 100, 127]], np.int8)
 ZERO, SCALE = -28, 0.25
 OLD_IMAGE = IMAGE.astype(np.uint8)
 OLD_SCORES = np.array([[0, 28, 100, 200, 255]], np.uint8)
+
+
+def stored(path: Path, array: Array) -> Path:
+    """An array as a file."""
+    np.save(path, array)
+    return path
 
 
 def perf_row(

@@ -12,14 +12,12 @@ from engine.api import RKNN
 from engine.pipeline.layers import quantized_of
 from rknntui.demo import demo_folder
 from tests.devices.conftest import Boards, Equip
+from tests.devices.known_model import stored
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
 
 
-def sample_file(folder: Path) -> Path:
-    path = folder / "digit.npy"
-    np.save(path, np.arange(64, dtype=np.uint8).reshape(8, 8, 1))
-    return path
+DIGIT = np.arange(64, dtype=np.uint8).reshape(8, 8, 1)
 
 
 def ready(rknn: RKNN, board: Boards, equip: Equip) -> str:
@@ -50,10 +48,11 @@ def test_the_snapshot_has_the_board(
     else:
         rknn.config(mean_values=[[127.5]], std_values=[[127.5]], target_platform=["rk1808"])
     layer = ready(rknn, board, equip)
-    inputs: object = [str(sample_file(tmp_path))]
+    sample = stored(tmp_path / "digit.npy", DIGIT)
+    inputs: object = [str(sample)]
     if generation == 1:
         inputs = "one.txt"
-        Path("one.txt").write_text(f"{sample_file(tmp_path).name}\n")
+        Path("one.txt").write_text(f"{sample.name}\n")
     target = "rk3588" if generation == 2 else "rk1808"
     assert rknn.accuracy_analysis(inputs, target="rk3566") == -1
     assert f"has {target}" in capfd.readouterr().err

@@ -15,6 +15,7 @@ from tests.devices.adb_server import AdbServer, known, serving
 from tests.devices.conftest import Equip, add_c_library
 from tests.devices.demo_container import LAYER, demo_container, digits, simulated
 from tests.devices.faulty_board import FaultyBoard
+from tests.devices.known_model import stored
 from tests.safety import PATIENCE, ends
 
 KINDS = {
@@ -186,9 +187,7 @@ def digit() -> np.ndarray:
 @pytest.fixture
 def digit_file(tmp_path: Path, digit: np.ndarray) -> Path:
     """The same as a file."""
-    path = tmp_path / "a digit's $(touch x).npy"
-    np.save(path, digit)
-    return path
+    return stored(tmp_path / "a digit's $(touch x).npy", digit)
 
 
 @pytest.fixture

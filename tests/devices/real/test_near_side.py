@@ -15,6 +15,7 @@ from engine.services.board import perf
 from engine.wire.devices import ExamineParams
 from engine.wire.doctor import Check
 from tests.devices.conftest import SshBoards
+from tests.devices.known_model import stored
 from tests.devices.real.conftest import RealBoard
 from tests.devices.real.qemu_shell import qemu_shell
 from tests.devices.verbs import run, told
@@ -73,9 +74,7 @@ def reached(
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Path:
-    path = tmp_path / "picture.npy"
-    np.save(path, np.zeros((1, 8, 8, 3), np.uint8))
-    return path
+    return stored(tmp_path / "picture.npy", np.zeros((1, 8, 8, 3), np.uint8))
 
 
 def examined(address: str, model: Path) -> dict[str, Check]:

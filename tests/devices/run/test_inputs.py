@@ -13,6 +13,7 @@ from engine.base.errors import DatasetError, UsageError
 from engine.dataset import Preprocess
 from engine.devices.board.tensors import BoardInput, TensorAttributes, prepared_input
 from engine.devices.run.inputs import board_inputs
+from tests.devices.known_model import stored
 
 PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) * 10
 
@@ -39,9 +40,7 @@ def picture(folder: Path, pixels: np.ndarray = PIXELS) -> Path:
 
 
 def array(folder: Path, values: np.ndarray) -> Path:
-    path = folder / "values.npy"
-    np.save(path, values)
-    return path
+    return stored(folder / "values.npy", values)
 
 
 def one(path: Path, wanted: TensorAttributes, generation: int = 2, **options: Any) -> BoardInput:

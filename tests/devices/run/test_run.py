@@ -25,16 +25,14 @@ from engine.wire.board import RunParams
 from rknntui_emulator.runtime.answers import input_digest
 from tests.container.vendor import build as vendor
 from tests.devices.demo_container import demo_container
-from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers
+from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers, stored
 from tests.devices.run.conftest import MakeBoard
 
 EXPECTED = (SCORES.astype(np.float32) - ZERO) * SCALE
 
 
 def saved(folder: Path, array: np.ndarray) -> str:
-    path = folder / "input.npy"
-    np.save(path, array)
-    return str(path)
+    return str(stored(folder / "input.npy", array))
 
 
 def params(model: Path, *inputs: str, **more: Any) -> RunParams:

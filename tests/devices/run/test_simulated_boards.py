@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -14,22 +12,11 @@ from engine.base.events import CallbackReporter, Event, NullReporter, StageStart
 from engine.devices.measure.history import load_run
 from engine.services.board import examine, memory, perf, run
 from engine.services.build import simulate
-from rknntui.demo import demo_folder
+from rknntui.demo import demo_recipe
 from tests.devices.conftest import Boards, Equip
 from tests.devices.demo_container import demo_container, digits
-from tests.devices.faulty_board import FaultyBoard
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc, pytest.mark.long]
-
-
-@pytest.fixture
-def ready(board: Boards, equip: Equip) -> Callable[..., FaultyBoard]:
-    """Makes such boards behind adb."""
-
-    def make(chip: str, **options: Any) -> FaultyBoard:
-        return equip(board(chip, **options))
-
-    return make
 
 
 @pytest.fixture
@@ -40,17 +27,9 @@ def digit(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_recipe_is_built_and_run(
-    ready: Callable[..., FaultyBoard], digit: str, tmp_path: Path
-) -> None:
-    made = ready("rk3588")
-    recipe = {
-        "model": str(demo_folder() / "digits_demo.onnx"),
-        "dataset": str(demo_folder() / "dataset.txt"),
-        "target_platform": "rk3588",
-        "mean_values": [[0]],
-        "std_values": [[16]],
-    }
+def test_a_recipe_is_built_and_run(board: Boards, equip: Equip, digit: str) -> None:
+    made = equip(board("rk3588"))
+    recipe = {**demo_recipe(), "target_platform": "rk3588"}
     expected = simulate({"recipe": recipe, "inputs": [digit]}, NullReporter())
     events: list[Event] = []
     asked = {"recipe": recipe, "inputs": [digit], "device": made.address, "layers": True}
@@ -65,8 +44,8 @@ def test_a_recipe_is_built_and_run(
     assert [row["layer"] for row in measured["layers"]] == [row["layer"] for row in found["layers"]]
 
 
-def test_the_doctor_runs_a_container(ready: Callable[..., FaultyBoard], tmp_path: Path) -> None:
-    made = ready("rk3588")
+def test_the_doctor_runs_a_container(board: Boards, equip: Equip, tmp_path: Path) -> None:
+    made = equip(board("rk3588"))
     container = demo_container(tmp_path / "demo.rknn", "rk3588")
     asked = {"device": made.address, "model": str(container), "test": True}
     checks = {each["name"]: each for each in examine(asked, NullReporter())["checks"]}

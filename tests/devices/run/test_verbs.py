@@ -9,7 +9,7 @@ import pytest
 
 from rknntui_emulator.runtime.answers import input_digest
 from tests.devices.conftest import Boards, Libraries
-from tests.devices.known_model import IMAGE, ROW, SCORES, answers
+from tests.devices.known_model import IMAGE, ROW, SCORES, answers, stored
 from tests.devices.verbs import run, told
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc, pytest.mark.long]
@@ -28,8 +28,7 @@ def address(board: Boards, libraries: Libraries, model: Path) -> str:
 
 @pytest.fixture
 def image(tmp_path: Path) -> str:
-    np.save(tmp_path / "image.npy", IMAGE)
-    return str(tmp_path / "image.npy")
+    return str(stored(tmp_path / "image.npy", IMAGE))
 
 
 def test_run(address: str, model: Path, image: str) -> None:

@@ -34,6 +34,7 @@ from engine.wire.board import MemoryParams, MemoryReport, RunParams
 from engine.wire.devices import PerfParams
 from engine.wire.vendor import ToolkitEnvironment
 from tests.container.vendor import build as vendor
+from tests.devices.known_model import stored
 from tests.devices.verbs import ntb_proxy
 from tests.safety import patience
 from tests.toolkit.standin import make_environment
@@ -90,9 +91,7 @@ def run(model: Path, sample: Path, **changes: Any) -> Any:
 
 @pytest.fixture
 def sample(tmp_path: Path, pixels: np.ndarray) -> Path:
-    path = tmp_path / "sample.npy"
-    np.save(path, pixels)
-    return path
+    return stored(tmp_path / "sample.npy", pixels)
 
 
 def test_a_sample_runs_there(
