@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from engine.base.errors import CompilerError
+from engine.base.errors import CompilerError, EngineError, JobCancelledError
+from engine.base.events import CallbackReporter, Event, LogLine, Reporter
 from engine.base.process import child_environment
 from engine.container.vendor import inspect_vendor
 from engine.graph.execute.runtime import ort
@@ -23,6 +29,7 @@ from engine.toolkit.toolkit import RemoteRKNN, Toolkit
 from engine.wire.vendor import ToolkitEnvironment
 from tests.base.confine.scene import require_walls
 from tests.devices.waiting import processes, until
+from tests.toolkit.bridge.test_faults import small_disk
 from tests.vendor.models import save_model
 
 pytestmark = [pytest.mark.vendor, pytest.mark.long]
@@ -64,8 +71,16 @@ def loaded(toolkit: Toolkit, source: Path, chip: str) -> RemoteRKNN:
     return rknn
 
 
-def build(rknn: RemoteRKNN, source: Path) -> Any:
-    return rknn.call("build", do_quantization=True, dataset=source.with_name("dataset.txt"))
+def build(rknn: RemoteRKNN, source: Path, **how: Any) -> Any:
+    dataset = source.with_name("dataset.txt")
+    return rknn.call("build", do_quantization=True, dataset=dataset, **how)
+
+
+def everything(toolkit: Toolkit, source: Path) -> None:
+    """All stages; a method that refuses is an error here."""
+    rknn = loaded(toolkit, source, "rk3566")
+    if build(rknn, source) or rknn.call("export_rknn", toolkit.work / "net.rknn"):
+        raise toolkit.refused("build", 0)
 
 
 def own_folder(tmp_path: Path, name: str = "kept") -> Path:
@@ -74,9 +89,14 @@ def own_folder(tmp_path: Path, name: str = "kept") -> Path:
     return folder
 
 
-def opened(environment: ToolkitEnvironment, tmp_path: Path) -> Toolkit:
+def opened(
+    environment: ToolkitEnvironment,
+    tmp_path: Path,
+    reporter: Reporter | None = None,
+    name: str = "kept",
+) -> Toolkit:
     """One that may read the files of a test; only its log stays, in a folder of its own."""
-    return Toolkit(environment, own_folder(tmp_path), reads=[tmp_path])
+    return Toolkit(environment, own_folder(tmp_path, name), reporter, reads=[tmp_path])
 
 
 def check_only_log(folder: Path) -> None:
@@ -155,6 +175,71 @@ def test_int8_for_rk2118_aborts_and_is_told_with_its_layer(
     check_only_log(toolkit.log.parent)
 
 
+class Killer:
+    """Kills the toolkit as soon as its log has a line with certain words."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+        self.toolkit: Toolkit | None = None
+        self.done = False
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, LogLine) and self.words in event.text and not self.done:
+            self.done = True
+            assert self.toolkit is not None
+            os.kill(self.toolkit.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["rknn-toolkit2 version", "Loading", "GraphPreparing", "start: rknn::", "OpEmit"],
+)
+def test_killed_at_every_stage(
+    words: str, environment: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    killer = Killer(words)
+    with opened(environment, tmp_path, CallbackReporter(killer)) as toolkit:
+        killer.toolkit = toolkit
+        with pytest.raises(CompilerError, match="was killed by SIGKILL during ") as caught:
+            everything(toolkit, source)
+        assert killer.done
+        assert caught.value.cause
+    check_only_log(toolkit.log.parent)
+
+
+def test_cancelled_and_out_of_time(
+    environment: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    building = threading.Event()
+    reporter = CallbackReporter(lambda _: None, building.is_set)
+    with opened(environment, tmp_path, reporter) as toolkit:
+        rknn = loaded(toolkit, source, "rk3588")
+        building.set()
+        with pytest.raises(JobCancelledError):
+            build(rknn, source)
+        pid = toolkit.pid
+    assert not Path(f"/proc/{pid}").exists()
+    with opened(environment, tmp_path, name="again") as toolkit:
+        rknn = loaded(toolkit, source, "rk3588")
+        with pytest.raises(CompilerError, match="had worked for more than 0 s"):
+            build(rknn, source, seconds=0)
+    check_only_log(toolkit.log.parent)
+
+
+def test_two_at_once(environment: ToolkitEnvironment, source: Path, tmp_path: Path) -> None:
+    folders = [own_folder(tmp_path, name) for name in ("one", "two")]
+    one, two = (Toolkit(environment, folder, reads=[tmp_path]) for folder in folders)
+    with one, two:
+        first, second = (loaded(each, source, "rk3588") for each in (one, two))
+        with ThreadPoolExecutor() as both:
+            assert list(both.map(build, (first, second), (source, source))) == [0, 0]
+        made = [each.work / "net.rknn" for each in (one, two)]
+        for rknn, path in zip((first, second), made, strict=True):
+            assert rknn.call("export_rknn", path) == 0
+        models = [path.stat().st_size for path in made]
+    assert models[0] == models[1]
+
+
 OPERATOR = """
 import numpy as np
 
@@ -185,6 +270,51 @@ def test_a_custom_operator_of_a_file(environment: ToolkitEnvironment, tmp_path: 
         sample = np.ones(SHAPE, np.float32)
         (found,) = rknn.call("inference", inputs=[sample], data_format=["nchw"])
     np.testing.assert_allclose(found, sample * 2, rtol=1e-3)
+
+
+@pytest.fixture
+def removable(environment: ToolkitEnvironment, tmp_path: Path) -> ToolkitEnvironment:
+    """The same environment under a folder of links, which can be taken away."""
+    real, folder = Path(environment.folder), tmp_path / "environment"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").symlink_to(Path(environment.python).resolve())
+    shutil.copy(real / "pyvenv.cfg", folder)
+    (folder / "lib").symlink_to(real / "lib")
+    return ToolkitEnvironment(
+        name="removable", folder=str(folder), python=str(folder / "bin" / "python")
+    )
+
+
+def test_the_environment_is_removed_under_it(
+    removable: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    folder = Path(removable.folder)
+    with opened(removable, tmp_path) as toolkit:
+        toolkit.rknn()
+        (folder / "lib").unlink()
+        shutil.rmtree(folder)
+        with pytest.raises(EngineError) as caught:
+            everything(toolkit, source)
+        assert f"environment {folder} is not there any more" in caught.value.cause
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+        while stream.write(bytes(4096)):
+            pass
+
+
+def test_a_full_disk_is_named(
+    environment: ToolkitEnvironment, source: Path, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        with Toolkit(environment, disk, reads=[tmp_path]) as toolkit:
+            toolkit.rknn()
+            fill(toolkit.work / "fill")
+            with pytest.raises(EngineError) as caught:
+                everything(toolkit, source)
+            assert "full" in caught.value.cause
+        check_only_log(disk)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -11,8 +11,8 @@ from typing import Any
 import onnx
 import pytest
 
-from engine.base.errors import OutputExistsError
-from engine.base.events import Event, NullReporter, StageFinished
+from engine.base.errors import JobCancelledError, OutputExistsError
+from engine.base.events import Event, LogLine, StageFinished
 from engine.base.files import sha256_of
 from engine.container.vendor import inspect_vendor
 from engine.services.compile import compile as compile_service
@@ -29,15 +29,26 @@ pytestmark = [
 _ENDS = ("InputOperator", "OutputOperator")
 
 
-class Watched(NullReporter):
-    """A reporter that keeps which stages have ended, and whether they were there before."""
+class Watched:
+    """A reporter that keeps what it is told, and cancels once a line has a text."""
 
-    def __init__(self) -> None:
+    def __init__(self, cancel_at: str = "") -> None:
         self.stages: list[tuple[str, bool]] = []
+        self._at = cancel_at
+        self._cancelled = False
 
     def emit(self, event: Event) -> None:
         if isinstance(event, StageFinished):
             self.stages.append((event.stage, event.cached))
+        if isinstance(event, LogLine) and self._at and self._at in event.text:
+            self._cancelled = True
+
+    def check_cancelled(self) -> None:
+        if self._cancelled:
+            raise JobCancelledError("cancelled")
+
+    def finish_requested(self) -> bool:
+        return False
 
 
 def compiled(
@@ -190,6 +201,13 @@ def test_a_crash_of_the_compiler_is_told_and_leaves_nothing(tmp_path: Path, zoo:
     assert noticed or "killed by SIGSEGV" in one.problem
     assert "OpEmit" in one.problem
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_cancelled_compilation_leaves_no_file(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(JobCancelledError):
+        compiled(out, demo_recipe(), Watched("fold_constant done"), chips=("rk3588", "rk3566"))
+    assert list(out.iterdir()) == []
 
 
 FACES: dict[str, Any] = {"mean_values": [[127] * 3], "std_values": [[128] * 3]}

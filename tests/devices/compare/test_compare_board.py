@@ -12,8 +12,10 @@ import pytest
 from engine.accuracy.rows import Row
 from engine.accuracy.three_way import board_rows
 from engine.base.errors import RecipeError, UsageError
+from engine.pipeline import board as board_module
 from engine.pipeline.analysis import compare_build
 from engine.pipeline.board import BoardChoice, OnBoard
+from engine.pipeline.comparison_model import output_groups
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
 from rknntui.demo import demo_recipe
@@ -82,6 +84,32 @@ def test_the_difference_is_judged_by_what_other_roundings_do(
     assert (plain.judged, plain.told().rounding) == ((), None)
 
 
+def test_the_bent_layer_is_named(board: Boards, equip: Equip, build: Pipeline) -> None:
+    made = equip(board("rk3588"))
+    rows = rows_of(build)
+    for row in (rows[0], rows[3], rows[5], rows[9], rows[12], rows[13]):
+        with bent(made, row.layer):
+            found, _ = compare_build(build, BoardChoice(made.address))
+        assert diverging(found) == [row.layer]
+        assert found.first is not None
+        assert found.first.own_steps == pytest.approx(STEPS, abs=0.01)
+        assert row.layer in found.verdict
+
+
+def test_several_runs(
+    board: Boards, equip: Equip, build: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = equip(board("rk3588"))
+    rows = rows_of(build)
+    monkeypatch.setattr(
+        board_module, "output_groups", lambda given: output_groups(given, 4 * rows[0].size)
+    )
+    with bent(made, rows[3].layer):
+        found, _ = compare_build(build, BoardChoice(made.address))
+    assert diverging(found) == [rows[3].layer]
+    assert len(found.layers) == len(rows)
+
+
 def test_a_compiled_model_with_the_layers(
     board: Boards, libraries: Libraries, build: Pipeline, model: Path
 ) -> None:
@@ -103,6 +131,24 @@ def test_a_compiled_model_with_the_layers(
     assert diverging(some) == [rows[6].layer]
     with pytest.raises(RecipeError, match="no layer"):
         compare_build(build, choice, layers=["nothing"])
+
+
+def test_a_compiled_model_with_the_final_outputs(
+    board: Boards, libraries: Libraries, build: Pipeline, model: Path
+) -> None:
+    rows = rows_of(build)
+    made = board("rk3588")
+    choice = install(made, libraries(), model, build, rows=rows[-1:])
+    found, _ = compare_build(build, choice)
+    assert found.first is None
+    assert [layer.row for layer in found.layers] == [rows[-1]]
+    assert found.missing == tuple(row.layer for row in rows[:-1])
+    choice = install(made, libraries(), model, build, rows=rows[-1:], bend=f"{rows[3].layer}:100")
+    found, _ = compare_build(build, choice)
+    assert found.first is not None
+    assert found.first.row == rows[-1]
+    assert set(found.first.inside) == {row.layer for row in rows[:-1]}
+    assert "one of the 13 layers before it" in found.verdict
 
 
 def test_a_model_of_another_build(
