@@ -69,10 +69,10 @@ class Emitter:
     def __init__(self, title: str) -> None:
         self.origin = ""
         self._proto = onnx.ModelProto(ir_version=IR_VERSION)
+        self._proto.opset_import.add(domain="", version=OPSET)
         self._proto.graph.name = sanitize(title, 200) or "graph"
         self._names = UniqueNames(set())
         self._node_names = UniqueNames(set())
-        self._domains = {"": OPSET}
         self._weights: dict[str, onnx.TensorProto] = {}
         self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
@@ -109,32 +109,22 @@ class Emitter:
         """The name of a constant without dimensions."""
         return self.constant(np.array(value, dtype=dtype), "scalar")
 
-    def node(
-        self,
-        op: str,
-        inputs: Sequence[Input],
-        output: str = "",
-        *,
-        domain: str = "",
-        **attributes: Any,
-    ) -> str:
+    def node(self, op: str, inputs: Sequence[Input], output: str = "", **attributes: Any) -> str:
         """Add a node with one output; :meth:`nodes` says more. Returns the name of its output."""
         wished = output or (f"{self.origin}_{op.lower()}" if self.origin else op.lower())
-        return self.nodes(op, inputs, [wished], domain=domain, **attributes)[0]
+        return self.nodes(op, inputs, [wished], **attributes)[0]
 
     def nodes(
         self,
         op: str,
         inputs: Sequence[Input],
         outputs: Sequence[str],
-        *,
-        domain: str = "",
         **attributes: Any,
     ) -> list[str]:
         """Add a node.
 
         Args:
-            op: operator of ONNX (or of ``domain``).
+            op: operator of ONNX.
             inputs: names as earlier calls returned them, empty for one that is left out; or
                 constants: an array, or a list of int64.
             outputs: the wished name of each; an empty one leaves that output out.
@@ -145,7 +135,7 @@ class Emitter:
         """
         names = [self._names.claim(name) if name else "" for name in outputs]
         values = {name: value for name, value in attributes.items() if value is not None}
-        self._add(op, [self._named(tensor) for tensor in inputs], names, domain, values)
+        self._add(op, [self._named(tensor) for tensor in inputs], names, values)
         return names
 
     def _add(
@@ -153,7 +143,6 @@ class Emitter:
         op: str,
         inputs: Sequence[str],
         outputs: Sequence[str],
-        domain: str,
         attributes: Mapping[str, Any],
     ) -> None:
         """Add a node whose tensors all have their names."""
@@ -162,11 +151,8 @@ class Emitter:
             inputs,
             outputs,
             name=self._node_names.claim(self.origin or outputs[0]),
-            domain=domain or None,
             **attributes,
         )
-        if domain:
-            self._domains.setdefault(domain, 1)
         if self.origin:
             node.metadata_props.add(key=ORIGIN, value=self.origin)
         self._proto.graph.node.append(node)
@@ -201,13 +187,8 @@ class Emitter:
 
     def proto(self) -> onnx.ModelProto:
         """The model as it stands, its weights inside; neither typed nor checked."""
-        self._import_domains()
         self._proto.graph.initializer.extend(self._weights.values())
         return self._proto
-
-    def _import_domains(self) -> None:
-        for domain, version in self._domains.items():
-            self._proto.opset_import.add(domain=domain, version=version)
 
     def finish(
         self,
@@ -226,7 +207,6 @@ class Emitter:
             SourceModelError: the result is no valid graph, or an unknown name was asked for.
         """
         proto, weights = self._proto, self._weights
-        self._import_domains()
         with told_of(source):
             if inputs is not None or outputs is not None:
                 proto.graph.initializer.extend(weights.values())
@@ -392,7 +372,6 @@ class TypedEmitter(Emitter):
         op: str,
         inputs: Sequence[str],
         outputs: Sequence[str],
-        domain: str,
         attributes: Mapping[str, Any],
     ) -> None:
         """Add a node; refuse it where its shapes do not fit.
@@ -402,7 +381,7 @@ class TypedEmitter(Emitter):
         """
         ruled = self._ruled(op, inputs, attributes) if len(outputs) == 1 else None
         if self.keeps or ruled is None:
-            super()._add(op, inputs, outputs, domain, attributes)
+            super()._add(op, inputs, outputs, attributes)
         if ruled is None:
             self._infer(self._proto.graph.node[-1])
         else:
