@@ -163,13 +163,10 @@ def _fitting(file: Path, kind: str) -> list[Path]:
                 partners.append(folder / name)
     if not partners or _stem(partners[0].name) == stem:
         return partners[:1]
-    related = [place for place in partners if _related(_stem(place.name), stem)]
+    stems = {place: _stem(place.name) for place in partners}
+    related = [p for p, other in stems.items() if other.startswith(stem) or stem.startswith(other)]
     others = [place for place in partners if place not in related]
     return related if len(related) == 1 else [*related, *others]
-
-
-def _related(one: str, other: str) -> bool:
-    return one.startswith(other) or other.startswith(one)
 
 
 def _stem(name: str) -> str:

@@ -254,7 +254,8 @@ def too_new(op: str, opset: int) -> str:
     """Why an operator of a newer opset has no equal in the pinned one; empty where it has one."""
     if opset <= OPSET:
         return ""
-    by_function = _has_function(onnx.defs.get_schema(op, opset, ""))
+    schema: Any = onnx.defs.get_schema(op, opset, "")  # whose stubs lack these
+    by_function = schema.has_function or schema.has_context_dependent_function
     return "" if by_function and not onnx.defs.has(op, OPSET, "") else no_form(op, opset)
 
 
@@ -273,10 +274,6 @@ def _downgraded(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelPr
             remedy=f"Export the model with opset {OPSET} or lower.",
         ) from None
     return proto
-
-
-def _has_function(schema: Any) -> bool:
-    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def _is_new(node: onnx.NodeProto) -> bool:

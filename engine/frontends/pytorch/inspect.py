@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from engine.base.errors import EngineError, UnsupportedOperatorError
@@ -12,7 +12,7 @@ from engine.base.findings import Finding
 from engine.base.text import sanitize
 from engine.frontends.facts import words
 from engine.frontends.pytorch.branches import never_taken
-from engine.frontends.pytorch.members import Unit, dotted, gather
+from engine.frontends.pytorch.members import Module, Unit, dotted, gather
 from engine.frontends.pytorch.pickles import Archive, Made, Unreadable, all_tensors, read_values
 from engine.frontends.pytorch.screen import refusal_of, screen
 from engine.frontends.source import SourceLayer, SourceModel, SourceSummary, SourceTensor
@@ -39,15 +39,6 @@ class Unparsable(ValueError):  # noqa: N818 - as Unreadable of the pickles
 
 
 @dataclass(frozen=True)
-class Argument:
-    """An argument of ``forward`` as its text declares it."""
-
-    name: str
-    kind: str
-    optional: bool
-
-
-@dataclass(frozen=True)
 class Call:
     """One operator where it is called.
 
@@ -62,64 +53,12 @@ class Call:
     arguments: tuple[str, ...]
 
 
-@dataclass
-class Code:
-    """Everything under ``code/``.
-
-    Attributes:
-        classes: dotted name -> its methods.
-        functions: dotted name -> a function outside of classes.
-        units: each file.
-    """
-
-    classes: dict[str, dict[str, ast.FunctionDef]] = field(default_factory=dict)
-    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
-    units: list[Unit] = field(default_factory=list)
-
-    def add(self, module: str, text: str) -> None:
-        """Take one file; ``module`` is its dotted name (``__torch__.torch.nn``).
-
-        Raises:
-            Unparsable: the text is no TorchScript, or nested beyond measure.
-        """
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise Unparsable(f"{module}: {error}") from error
-        self.units.append(Unit(module, module, tree))
-        for item in tree.body:
-            if isinstance(item, ast.ClassDef):
-                self.classes[f"{module}.{item.name}"] = {
-                    part.name: part for part in item.body if isinstance(part, ast.FunctionDef)
-                }
-            elif isinstance(item, ast.FunctionDef):
-                self.functions[f"{module}.{item.name}"] = item
-
-    def forward(self, root: Made) -> tuple[list[Argument], str]:
-        """The arguments of the outermost ``forward``, and the text of its result's type.
-
-        Raises:
-            Unparsable: there is no ``forward``.
-        """
-        method = self.classes.get(root.name, {}).get("forward")
-        if method is None:
-            raise Unparsable(f"{root.name} has no forward")
-        declared = method.args.args[1:]
-        plain = len(declared) - len(method.args.defaults)
-        return [
-            Argument(a.arg, ast.unparse(a.annotation) if a.annotation else "Tensor", i >= plain)
-            for i, a in enumerate(declared)
-        ], ast.unparse(method.returns) if method.returns else "Tensor"
-
-    def calls(self, root: Made) -> tuple[list[Call], bool]:
-        """Every operator below ``forward`` that may run, and whether there were too many."""
-        try:
-            walk = _Walk(self, never_taken(gather(self.units), self.units))
-        except ValueError:  # PyTorch does not load it; the screen says why
-            walk = _Walk(self)
-        method = self.classes.get(root.name, {}).get("forward")
-        complete = method is None or walk.run(method, root, "", 0)
-        return walk.found, not complete
+def _forward(module: Module, root: Made) -> ast.FunctionDef:
+    owner = module.classes.get(root.name)
+    method = None if owner is None else owner.methods.get("forward")
+    if method is None:
+        raise Unparsable(f"{root.name} has no forward")
+    return method
 
 
 # what a variable holds: (submodule, its path), or the name of a function
@@ -129,7 +68,7 @@ _Held = tuple[Made, str] | str
 class _Walk:
     """Follows calls from method to method; what a variable holds is known where it is a module."""
 
-    def __init__(self, code: Code, untaken: frozenset[int] = frozenset()) -> None:
+    def __init__(self, code: Module, untaken: frozenset[int]) -> None:
         self.code = code
         self.untaken = untaken
         self.found: list[Call] = []
@@ -174,8 +113,8 @@ class _Walk:
             return self.run(self.code.functions[name], None, path, depth + 1)
         elif isinstance(node.func, ast.Attribute):
             owner = _module_of(node.func.value, held)
-            methods = self.code.classes.get(owner[0].name, {}) if owner is not None else {}
-            method = methods.get(node.func.attr)
+            known = None if owner is None else self.code.classes.get(owner[0].name)
+            method = None if known is None else known.methods.get(node.func.attr)
             if owner is not None and method is not None:
                 return self.run(method, *owner, depth + 1)
         return True
@@ -303,7 +242,7 @@ def traced_inputs(archive: Archive) -> list[tuple[list[int], str]]:
 class _Found:
     version: str
     root: Made
-    arguments: list[Argument]
+    arguments: list[tuple[str, str]]
     result: str
     calls: list[Call]
     traced: list[tuple[list[int], str]]
@@ -318,9 +257,13 @@ def _read(archive: Archive) -> _Found:
         if not isinstance(root, Made):
             raise Unreadable("data.pkl describes no module")
         model.root = root
-        code = _code(archive)
-        model.arguments, model.result = code.forward(root)
-        model.calls, cut = code.calls(root)
+        module, units = _code(archive)
+        forward = _forward(module, root)
+        model.arguments = [(a.arg, _type_text(a.annotation)) for a in forward.args.args[1:]]
+        model.result = _type_text(forward.returns)
+        walk = _Walk(module, never_taken(module, units))
+        cut = not walk.run(forward, root, "", 0)
+        model.calls = walk.found
     except (Unreadable, Unparsable, RecursionError) as error:
         model.findings.append(
             Finding(
@@ -353,15 +296,28 @@ def _version(archive: Archive) -> str:
     return "unknown"
 
 
-def _code(archive: Archive) -> Code:
-    code = Code()
+def _type_text(kind: ast.expr | None) -> str:
+    return ast.unparse(kind) if kind else "Tensor"
+
+
+def _code(archive: Archive) -> tuple[Module, list[Unit]]:
+    """Everything under ``code/``, parsed.
+
+    Raises:
+        Unparsable: a text is no TorchScript, or nested beyond measure.
+    """
     names = [n for n in archive.records if n.startswith("code/") and n.endswith(".py")]
     if sum(archive.records[n] for n in names) > _MAX_CODE:
         raise Unparsable(f"its code has more than {_MAX_CODE >> 20} MiB")
-    for name in names:
-        text = archive.read(name, _MAX_CODE).decode("utf-8", "replace")
-        code.add(name.removeprefix("code/").removesuffix(".py").replace("/", "."), text)
-    return code
+    units = []
+    try:
+        for name in names:
+            path = name.removeprefix("code/").removesuffix(".py").replace("/", ".")
+            text = archive.read(name, _MAX_CODE).decode("utf-8", "replace")
+            units.append(Unit(name, path, ast.parse(text, path)))
+        return gather(units), units
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Unparsable(str(error)) from error
 
 
 def _layers(calls: list[Call]) -> tuple[SourceLayer, ...]:
@@ -405,16 +361,16 @@ def _problems(layers: tuple[SourceLayer, ...]) -> list[Finding]:
 def _inputs(model: _Found) -> tuple[SourceTensor, ...]:
     """The arguments of ``forward``; a traced model tells the sizes that it was traced with."""
     sizes = list(model.traced)
-    single = [a for a in model.arguments if a.kind in ("Tensor", "Optional[Tensor]")]
+    single = [kind for _, kind in model.arguments if kind in ("Tensor", "Optional[Tensor]")]
     matched = len(single) == len(sizes) == len(model.arguments)
     tensors = []
-    for index, argument in enumerate(model.arguments):
+    for index, (name, kind) in enumerate(model.arguments):
         shape, dtype = sizes[index] if matched else (None, "")
         tensors.append(
             SourceTensor(
-                sanitize(argument.name),
+                sanitize(name),
                 tuple(shape) if shape is not None else None,
-                dtype or (argument.kind if argument.kind != "Tensor" else ""),
+                dtype or (kind if kind != "Tensor" else ""),
             )
         )
     return tuple(tensors)

@@ -107,7 +107,9 @@ class IntegerGraph:
         if name == "":
             raise no_rule("What an operator gives besides its numbers")
         if name is None:
-            return self._constant_of(tensor)
+            if tensor.is_quantized:
+                return self.weight(tensor)
+            return self.constant(tensor.detach().contiguous().numpy())
         if name not in self._stored:
             return name
         if name not in self._real:
@@ -178,11 +180,6 @@ class IntegerGraph:
             kind = "float32" if tensor.is_quantized else tensor.detach().numpy().dtype.name
             self._emit.output(self._emit.node("Identity", [self.real(tensor)], name), kind)
         return self._emit.proto()
-
-    def _constant_of(self, tensor: torch.Tensor) -> str:
-        if tensor.is_quantized:
-            return self.weight(tensor)
-        return self.constant(tensor.detach().contiguous().numpy())
 
     def _dequantized(self, name: str, stored: Stored) -> str:
         scale = self.constant(np.asarray(stored.scale, np.float32), "scale")

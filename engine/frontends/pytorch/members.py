@@ -42,16 +42,16 @@ class Unit:
 @dataclass(frozen=True)
 class _Class:
     attributes: dict[str, Type] = field(default_factory=dict)
-    methods: dict[str, Type] = field(default_factory=dict)
+    methods: dict[str, ast.FunctionDef] = field(default_factory=dict)
     enum: bool = False
 
 
 @dataclass(frozen=True)
 class Module:
-    """Everything that the archive defines, by dotted name; a function by what it gives."""
+    """Everything that the archive defines, by dotted name."""
 
     classes: dict[str, _Class] = field(default_factory=dict)
-    functions: dict[str, Type] = field(default_factory=dict)
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
 
     def knows(self, path: str) -> bool:
         """Whether a dotted name is a class, a function, or a member of a class (of an Enum)."""
@@ -79,7 +79,7 @@ def gather(units: Sequence[Unit]) -> Module:
             if path in module.classes or path in module.functions:
                 raise ValueError(f"{path} is defined twice")
             if isinstance(item, ast.FunctionDef):
-                module.functions[path] = item.returns
+                module.functions[path] = item
             else:
                 module.classes[path] = _class(item, path)
     return module
@@ -94,7 +94,7 @@ def _class(item: ast.ClassDef, path: str) -> _Class:
         if isinstance(part, ast.FunctionDef):
             if part.name in declared.methods:
                 raise ValueError(f"{path}.{part.name} is defined twice")
-            declared.methods[part.name] = part.returns
+            declared.methods[part.name] = part
         elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
             declared.attributes[part.target.id] = part.annotation
         elif isinstance(part, ast.Assign):
@@ -238,10 +238,11 @@ class Scope:
         if class_name in self.module.classes:
             return _named(class_name)
         if name in self.module.functions:
-            return self.module.functions[name]
+            return self.module.functions[name].returns
         if isinstance(call.func, ast.Attribute):
             owner = self._class(self._type(call.func.value, depth + 1))
-            return None if owner is None else owner.methods.get(call.func.attr)
+            method = None if owner is None else owner.methods.get(call.func.attr)
+            return None if method is None else method.returns
         return None
 
 
