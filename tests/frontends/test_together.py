@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,53 +72,33 @@ def test_a_look_tells_what_a_load_gives(
     assert told.parameters > 0 or options
 
 
-LOADS: list[tuple[str, Callable[[RKNN, Path], int], int]] = [
-    ("caffe 2", lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", CAFFE(z)), 2),
-    ("caffe 1", lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", "caffe", CAFFE(z)), 1),
-    (
-        "caffe V1.1.0",
-        lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", "caffe", CAFFE(z), ["data"]),
-        2,
-    ),
-    ("caffe random", lambda r, z: r.load_caffe(model=z / "caffe/mtcnn_det1.prototxt"), 2),
-    ("tflite", lambda r, z: r.load_tflite(z / "tflite/vww_96_float.tflite"), 1),
-    (
-        "tflite nchw",
-        lambda r, z: r.load_tflite(z / "tflite/vww_96_float.tflite", input_is_nchw=True),
-        2,
-    ),
-    ("onnx", lambda r, z: r.load_onnx(z / "onnx/concat_block.onnx"), 1),
-    (
-        "darknet",
-        lambda r, z: r.load_darknet(
-            z / "darknet/yolo-fastest-1.1.cfg", z / "darknet/yolo-fastest-1.1.weights"
-        ),
-        1,
-    ),
-    (
-        "mxnet",
-        lambda r, z: r.load_mxnet(
-            z / "mxnet/mtcnn_det1-symbol.json", z / "mxnet/mtcnn_det1-0001.params", [[3, 12, 12]]
-        ),
-        1,
-    ),
-]
+NET, WEIGHTS = Path("caffe/mtcnn_det1.prototxt"), Path("caffe/mtcnn_det1.caffemodel")
+YOLO, PNET = Path("darknet/yolo-fastest-1.1.cfg"), Path("mxnet/mtcnn_det1-symbol.json")
+VWW = Path("tflite/vww_96_float.tflite")
+
+LOADS: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
+    "caffe 2": ("caffe", [NET, WEIGHTS], {}, 2),
+    "caffe 1": ("caffe", [NET, "caffe", WEIGHTS], {}, 1),
+    "caffe V1.1.0": ("caffe", [NET, "caffe", WEIGHTS, ["data"]], {}, 2),
+    "caffe random": ("caffe", [NET], {}, 2),
+    "tflite": ("tflite", [VWW], {}, 1),
+    "tflite nchw": ("tflite", [VWW], {"input_is_nchw": True}, 2),
+    "onnx": ("onnx", [Path("onnx/concat_block.onnx")], {}, 1),
+    "darknet": ("darknet", [YOLO, YOLO.with_suffix(".weights")], {}, 1),
+    "mxnet": ("mxnet", [PNET, PNET.with_name("mtcnn_det1-0001.params"), [[3, 12, 12]]], {}, 1),
+}
+"""Name -> framework, arguments (paths are of the zoo), options, generation."""
 
 
-def CAFFE(zoo: Path) -> Path:  # noqa: N802 - a constant of the zoo
-    return zoo / "caffe" / "mtcnn_det1.caffemodel"
-
-
-@pytest.mark.parametrize(("name", "load", "generation"), LOADS, ids=[row[0] for row in LOADS])
+@pytest.mark.parametrize("name", LOADS)
 def test_load_methods_of_both_generations(
-    zoo: Path,
-    name: str,
-    load: Callable[[RKNN, Path], int],
-    generation: int,
-    capsys: pytest.CaptureFixture[str],
+    zoo: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    framework, arguments, options, generation = LOADS[name]
     rknn = RKNN(generation=generation)
-    assert load(rknn, zoo) == 0, capsys.readouterr().err
+    given = [zoo / one if isinstance(one, Path) else one for one in arguments]
+    load = getattr(rknn, f"load_{framework}")
+    assert load(*given, **options) == 0, capsys.readouterr().err
     assert rknn.build(do_quantization=False) == 0, capsys.readouterr().err
     rknn.release()
 

@@ -83,15 +83,9 @@ def fill(request: dict[str, Any], out: Path) -> dict[str, Any]:
 
 
 ACTIONS = {
-    "reach": reach,
-    "open": open_,
-    "allocate": allocate,
-    "fill": fill,
-    "write": write,
-    "noise": noise,
-    "crash": crash,
-    "refuse": refuse,
-    "mistake": mistake,
-    "hang": hang,
-    "eat": eat,
+    action.__name__.strip("_"): action
+    for action in (
+        *(reach, open_, allocate, fill, write, noise),
+        *(crash, refuse, mistake, hang, eat),
+    )
 }

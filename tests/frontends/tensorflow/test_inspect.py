@@ -19,6 +19,7 @@ from engine.frontends.load import find_source
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.tensorflow import inspect, load
 from engine.frontends.tensorflow.graphdef import read_graph, tensor_of
+from engine.frontends.tensorflow.load import FAKE_QUANT_SHARE, _difference
 from engine.frontends.tensorflow.selection import SUPPORTED, fixed_shape, read_predef, refusal_of
 from tests.frontends.tensorflow import wire
 from tests.fuzz.mutate import mutant
@@ -263,3 +264,13 @@ def test_a_function_that_calls_itself_is_refused(
 def node_body(name: str, op: str) -> bytes:
     """A NodeDef without its tag."""
     return wire.message(1, name) + wire.message(2, op)
+
+
+def test_the_error_of_a_quantized_output_is_measured_as_everywhere() -> None:
+    wanted = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+    found = wanted * np.float32(1 + FAKE_QUANT_SHARE / 2)
+    share = _difference("o", wanted, found, quantized=True)
+    assert share == pytest.approx(FAKE_QUANT_SHARE / 2, rel=1e-4)
+    for far in (wanted * 1.1, np.full_like(wanted, np.nan)):
+        with pytest.raises(SourceModelError, match="of its energy"):
+            _difference("o", wanted, far.astype(np.float32), quantized=True)

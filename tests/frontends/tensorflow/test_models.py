@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,6 @@ Freeze = Callable[..., Path]
 
 def weights(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape).astype(np.float32) * 0.4
-
-
-@pytest.fixture(scope="module")
-def tf() -> Any:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-    import tensorflow
-
-    return tensorflow
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,6 @@ from engine.graph.execute.session import Session
 from tests.frontends.tensorflow.op_cases import CASES, Case
 
 pytestmark = [pytest.mark.long, pytest.mark.tensorflow, pytest.mark.usefixtures("installed")]
-
-
-@pytest.fixture(scope="module")
-def tf() -> Any:
-    before = dict(os.environ)
-    os.environ |= {
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "TF_ENABLE_ONEDNN_OPTS": "0",
-        "CUDA_VISIBLE_DEVICES": "-1",
-    }
-    import tensorflow
-
-    os.environ.clear()
-    os.environ.update(before)
-    return tensorflow
 
 
 def feeds_of(case: Case) -> list[np.ndarray]:
