@@ -24,7 +24,8 @@ from engine.graph.ir.views import node_detail
 from engine.wire.model import NodeDetail, NodeRow
 
 _PARAMETRISED = ("DequantizeLinear", "QuantizeLinear")
-_DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+DAMAGES = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+"""What onnx_ir raises of messages that are damaged, besides its own."""
 
 
 class SourceInspection:
@@ -112,7 +113,7 @@ class SourceInspection:
             raise _unknown("node", name, self._places)
         try:
             return node_detail(self._around(index), name)
-        except _DAMAGES as error:
+        except DAMAGES as error:
             raise _damaged(name, error) from error
 
     def constant(self, name: str) -> np.ndarray | None:
@@ -134,7 +135,7 @@ class SourceInspection:
             raise _unknown("tensor", name, [*self._constants, *self._inputs, *self._makers])
         try:
             return self._graph(graph).constant(name)
-        except _DAMAGES as error:
+        except DAMAGES as error:
             raise _damaged(name, error) from error
 
     def _around(self, index: int) -> Graph:

@@ -10,7 +10,6 @@ from functools import cache, lru_cache, partial
 from math import prod
 from typing import Any
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -20,7 +19,7 @@ from engine.base.text import sanitize
 from engine.frontends.onnx.axes import fix_inputs, input_dims, running_sizes
 from engine.frontends.onnx.canonicalize import canonicalize, unsupported
 from engine.frontends.onnx.control import is_structural
-from engine.frontends.onnx.details import SourceInspection
+from engine.frontends.onnx.details import DAMAGES, SourceInspection
 from engine.frontends.onnx.read import SourceFile, external_locations, read_onnx, told_files
 from engine.frontends.onnx.tensors import sort_nodes
 from engine.frontends.source import SourceLayer, SourceModel, SourceSummary, SourceTensor
@@ -29,6 +28,7 @@ from engine.graph.ir.graph import no_collection
 from engine.graph.ir.naming import OPSET
 from engine.graph.ir.opsets import NEWEST_OPSET
 from engine.graph.ir.shapes import infer_bounded
+from engine.graph.ir.spec import dtype_name
 from engine.graph.ir.views import attribute_text, operator_name
 from engine.graph.ir.weightless import strip_weights
 from engine.wire.model import GraphView, ModelView
@@ -114,25 +114,19 @@ def _type(value: onnx.ValueInfoProto) -> tuple[tuple[int, ...] | None, str]:
 
 @cache
 def _dtype(element: int) -> str:
-    kind = _numpy(element)
-    if element == onnx.TensorProto.STRING:
-        return "string"
-    return "unknown" if kind is None else str(kind.name)
-
-
-def _numpy(element: int) -> np.dtype | None:
     try:
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
-    except (KeyError, TypeError):
-        return None
+        return dtype_name(ir.DataType(element))
+    except ValueError:
+        return "unknown"
 
 
 def _sizes(graph: onnx.GraphProto) -> tuple[int, int]:
     parameters = weights_bytes = 0
     for tensor in graph.initializer:
-        count, kind = prod(tensor.dims), _numpy(tensor.data_type)
+        count, kind = prod(tensor.dims), ir.DataType(tensor.data_type)
         parameters += count
-        weights_bytes += len(tensor.raw_data) or (0 if kind is None else count * kind.itemsize)
+        bits = 0 if kind == ir.DataType.STRING else kind.bitwidth
+        weights_bytes += len(tensor.raw_data) or count * bits // 8
     return parameters, weights_bytes
 
 
@@ -261,15 +255,6 @@ def _layers(
 _VENDOR_OPSETS = (("RKNN-Toolkit2 2.3", "up to 22"), ("RKNN-Toolkit 1.4", "up to 9"))
 _VENDOR_IR = (("RKNN-Toolkit2 2.3", "up to 10"), ("RKNN-Toolkit 1.4", "up to 3"))
 
-_ATTRIBUTE_ERRORS = (
-    ir.serde.SerdeError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    OverflowError,
-)
-
 
 def inspect(source: SourceModel) -> SourceSummary:
     """What an ONNX file holds; nothing is converted, weights in other files are not read.
@@ -317,5 +302,5 @@ def _plain_text(attribute: bytes) -> str:
 def _value_text(attribute: onnx.AttributeProto) -> str:
     try:
         return attribute_text(ir.serde.deserialize_attribute(attribute))
-    except _ATTRIBUTE_ERRORS:
+    except (ir.serde.SerdeError, *DAMAGES):
         return "damaged"
