@@ -182,9 +182,18 @@ def quantized(
 ) -> tuple[Net, Graph]:
     """The quantized graph of a case."""
     net = Net(7)
-    graph = net.graph(make(net, _stem(net, *shape)))
-    settings = QuantizeSettings(layers=dict(layers or {}))
-    return net, quantize(graph, calibrate(graph, net.feeds(4)), settings).graph
+    output = make(net, _stem(net, *shape))
+    return net, built(net, net.graph(output), layers=dict(layers or {}))
+
+
+def built(net: Net, graph: Graph, count: int = 4, **settings: Any) -> Graph:
+    """A graph as a build quantizes it, calibrated by some feeds."""
+    return quantize(graph, calibrate(graph, net.feeds(count)), QuantizeSettings(**settings)).graph
+
+
+def stored(net: Net, x: str, *quant: str) -> str:
+    """A tensor by way of its integers."""
+    return str(net.op("DequantizeLinear", net.op("QuantizeLinear", x, *quant), *quant))
 
 
 def stored_as(port: Port, array: np.ndarray) -> np.ndarray:

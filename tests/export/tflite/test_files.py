@@ -15,17 +15,24 @@ from engine.export.tflite.writer import TfliteWriter
 from engine.frontends.load import find_source, load_source
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize import QuantizeSettings, calibrate, quantize
 from tests.container.test_netron import shown, tools  # noqa: F401 - a fixture
-from tests.export.tflite.cases import differences, interpreted, quantized, steps_apart, written
+from tests.export.tflite.cases import (
+    built,
+    differences,
+    interpreted,
+    quantized,
+    steps_apart,
+    stored,
+    stored_as,
+    written,
+)
 from tests.export.tflite.more_cases import MORE
 from tests.quantize.models import Net, small_cnn
 
 
 def small(**settings: object) -> tuple[Net, Graph]:
     net, graph = small_cnn()
-    seen = calibrate(graph, net.feeds(4))
-    return net, quantize(graph, seen, QuantizeSettings(**settings)).graph  # type: ignore[arg-type]
+    return net, built(net, graph, **settings)
 
 
 def test_a_net_of_many_operators_is_at_most_two_steps_off() -> None:
@@ -48,9 +55,8 @@ def test_the_same_graph_gives_the_same_bytes() -> None:
 def test_a_layer_in_float16_is_float_between_dequantize_and_quantize() -> None:
     net, before = small_cnn()
     conv = next(node.name or "" for node in before.nodes if node.op_type == "Conv")
-    seen = calibrate(before, net.feeds(3))
     tensor = before.node(conv).outputs[0].name or ""
-    graph = quantize(before, seen, QuantizeSettings(layers={tensor: "float16"})).graph
+    graph = built(net, before, layers={tensor: "float16"})
     model = written(graph)
     (finding,) = model.findings
     assert conv in finding.what
@@ -76,8 +82,7 @@ def test_all_unknown_operators_are_named_at_once() -> None:
     net = Net()
     x = net.input(1, 4, 8, 8)
     y = net.op("EyeLike", net.op("Det", net.conv(x, 4, 4)))
-    before = net.graph(net.op("Tanh", y))
-    done = quantize(before, calibrate(before, net.feeds(2, 0.1)), QuantizeSettings()).graph
+    done = built(net, net.graph(net.op("Tanh", y)))
     with pytest.raises(UnsupportedOperatorError, match=r"Det \(1\), EyeLike \(1\)"):
         written(done)
 
@@ -89,9 +94,8 @@ def _asymmetric(lowest: int) -> tuple[Net, Graph]:
     quant = [net.constant(np.float32(0.1)), net.constant(np.int8(3))]
     kernel = (np.arange(8, dtype=np.int8) + np.int8(lowest)).reshape(2, 4, 1, 1)
     weight = net.op("DequantizeLinear", net.constant(kernel), *quant)
-    stored = net.op("QuantizeLinear", x, *quant)
-    y = net.op("Conv", net.op("DequantizeLinear", stored, *quant), weight)
-    return net, net.graph(net.op("DequantizeLinear", net.op("QuantizeLinear", y, *quant), *quant))
+    y = net.op("Conv", stored(net, x, *quant), weight)
+    return net, net.graph(stored(net, y, *quant))
 
 
 def test_asymmetric_weights_are_centred_where_they_fit_and_else_refused() -> None:
@@ -109,10 +113,8 @@ def test_unsigned_tensors_become_signed_ones_of_the_same_values() -> None:
     weight = net.op(
         "DequantizeLinear", kernel, net.constant(np.float32(0.01)), net.constant(np.int8(0))
     )
-    y = net.op(
-        "Conv", net.op("DequantizeLinear", net.op("QuantizeLinear", x, *quant), *quant), weight
-    )
-    graph = net.graph(net.op("DequantizeLinear", net.op("QuantizeLinear", y, *quant), *quant))
+    y = net.op("Conv", stored(net, x, *quant), weight)
+    graph = net.graph(stored(net, y, *quant))
     model = written(graph)
     assert model.inputs[0].quant is not None
     assert model.inputs[0].quant.zero_point == (-8,)
@@ -138,10 +140,9 @@ def test_a_move_to_other_parameters_is_converted_behind_it(
         [net.constant(np.float32(scale)), net.constant(np.int8(zero))]
         for scale, zero in ((0.02, 10), (0.05, -20))
     )
-    x = net.op("QuantizeLinear", net.input(1, 4, 8, 8), *before)
-    x = net.op("DequantizeLinear", x, *before)
+    x = stored(net, net.input(1, 4, 8, 8), *before)
     y = net.op(kind, x, *map(net.constant, more), **attributes)
-    graph = net.graph(net.op("DequantizeLinear", net.op("QuantizeLinear", y, *after), *after))
+    graph = net.graph(stored(net, y, *after))
     assert steps_apart(graph, written(graph), net.feeds(1)[0]) == 0
 
 
@@ -164,8 +165,7 @@ def test_the_layout_of_an_input(
         if len(shape) == 4
         else net.op("MatMul", y, net.constant(net.normal(8, 4)))
     )
-    before = net.graph(net.op("Relu", y))
-    graph = quantize(before, calibrate(before, net.feeds(2)), QuantizeSettings()).graph
+    graph = built(net, net.graph(net.op("Relu", y)), 2)
     model = written(graph)
     assert model.inputs[0].shape == expected
     assert steps_apart(graph, model, net.feeds(1)[0]) <= 1
@@ -179,8 +179,7 @@ def test_a_layer_in_two_orders_is_turned_once() -> None:
     net = Net(5)
     x = net.conv(net.input(1, 4, 6, 8), 4, 4)
     back = net.op("Transpose", net.op("Transpose", x, perm=[0, 2, 3, 1]), perm=[0, 3, 1, 2])
-    before = net.graph(net.op("Add", net.conv(back, 4, 4), x))
-    graph = quantize(before, calibrate(before, net.feeds(2)), QuantizeSettings()).graph
+    graph = built(net, net.graph(net.op("Add", net.conv(back, 4, 4), x)), 2)
     model = written(graph)
     assert _operators(model.data).count("TRANSPOSE") == 0
     assert steps_apart(graph, model, net.feeds(1)[0]) <= 1
@@ -221,11 +220,7 @@ def test_our_own_reader_reads_it_back(tmp_path: Path) -> None:
     path.write_bytes(model.data)
     loaded = load_source(find_source(path))
     feed = net.feeds(1)[0]
-    port = model.inputs[0]
-    assert port.quant is not None
-    steps = np.rint(feed["image"] / np.float32(port.quant.scale[0])) + port.quant.zero_point[0]
-    stored = np.clip(steps, -128, 127).astype(np.int8)
-    given = {loaded.graph.inputs[0].name: np.moveaxis(stored, 1, -1)}
+    given = {loaded.graph.inputs[0].name: stored_as(model.inputs[0], feed["image"])}
     (scores, _), wanted = Session(loaded.graph).run(given).values(), Session(graph).run(feed)
     np.testing.assert_allclose(scores, wanted[model.outputs[0].source], atol=0.02)
 
