@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -307,48 +308,43 @@ def test_models_called_like_a_folder_of_the_board(name: str, tmp_path: Path) -> 
     assert f"install-$kind/model_{name}\n" in (path / "run.sh").read_text()
 
 
-def test_run_over_adb(tmp_path: Path) -> None:
-    """The words that adb is given, each whole, whatever the serial number is; the board's shell and
-    its files are this machine's.
-    """
-    path, tools = tmp_path / "my app", tmp_path / "bin"
+def over_adb(
+    path: Path, program: str, *words: str | Path
+) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """How ``run.sh`` ends with this machine's shell and files as the board's, and adb's words."""
     generate(project_of(scores()), path)
-    (path / "install-native").mkdir()
-    program = path / "install-native" / "small_model"
-    program.write_text("#!/bin/sh\ncat model/small_model.rknn && ls data && exit 1\n")
-    program.chmod(0o755)
     (path / "model" / "small_model.rknn").write_text("the model\n")
-    tools.mkdir()
-    (tools / "adb").write_text(
-        f'#!/bin/sh\nfor w in "$@"; do printf "<%s>" "$w"; done >> "{tmp_path}/log"\n'
-        f'echo >> "{tmp_path}/log"\nshift 2\ncase "$1" in\n'
-        '  shell) sh -c "$2" ;;\n  push) cp -r "$2" "$3" ;;\nesac\n'
+    log, tools = path.parent / "log", path.parent / "bin"
+    adb = (
+        f'for w in "$@"; do printf "<%s>" "$w"; done >> "{log}"\necho >> "{log}"\nshift 2\n'
+        'case "$1" in shell) sh -c "$2" ;; push) cp -r "$2" "$3" ;; esac\n'
     )
-    (tools / "adb").chmod(0o755)
-    words = ("adb", "se rial;x", "--kind", "native")
-    done = command(path / "run.sh", *words, PATH=f"{tools}:{os.environ['PATH']}")
+    for file, lines in ((path / "install-native" / "small_model", program), (tools / "adb", adb)):
+        file.parent.mkdir()
+        file.write_text(f"#!/bin/sh\n{lines}")
+        file.chmod(0o755)
+    words = (path / "run.sh", "adb", "se rial;x", "--kind", "native", *words)
+    done = command(*words, PATH=f"{tools}:{os.environ['PATH']}")
+    return done, log.read_text().splitlines()
+
+
+def test_run_over_adb(tmp_path: Path) -> None:
+    """The words that adb is given, whatever the serial number is."""
+    path = tmp_path / "my app"
+    done, lines = over_adb(path, "cat model/small_model.rknn && ls data && exit 1\n")
     assert done.returncode == 1, done.stderr
     assert "the model" in done.stdout
-    lines = (tmp_path / "log").read_text().splitlines()
     assert all(line.startswith("<-s><se rial;x>") for line in lines)
     assert lines[0] == "<-s><se rial;x><shell><mktemp -d /tmp/small_model.XXXXXX>"
     removed = re.fullmatch(r".*<rm -rf (/tmp/small_model\.[A-Za-z0-9]{6})>", lines[-1])
     assert removed, lines[-1]
-    assert f"<push><{program}><{removed[1]}/>" in lines[2]
+    assert f"<push><{path}/install-native/small_model><{removed[1]}/>" in lines[2]
     assert not Path(removed[1]).exists(), "nothing stays on the board"
 
 
 def test_run_over_adb_into_a_named_folder(tmp_path: Path) -> None:
     """That one is the user's and stays."""
-    path, board = tmp_path / "app", tmp_path / "board"
-    generate(project_of(scores()), path)
-    (path / "install-native").mkdir()
-    (path / "install-native" / "small_model").write_text("#!/bin/sh\nexit 0\n")
-    (path / "install-native" / "small_model").chmod(0o755)
-    (path / "model" / "small_model.rknn").write_text("x")
-    adb = tmp_path / "adb"
-    adb.write_text('#!/bin/sh\ncase "$1" in shell) sh -c "$2" ;; push) cp -r "$2" "$3" ;; esac\n')
-    adb.chmod(0o755)
-    words = ("adb", "--kind", "native", "--folder", str(board))
-    well(path / "run.sh", *words, PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert (board / "model" / "small_model.rknn").read_text() == "x"
+    board = tmp_path / "board"
+    done, _ = over_adb(tmp_path / "app", "exit 0\n", "--folder", board)
+    assert done.returncode == 0, done.stderr
+    assert (board / "model" / "small_model.rknn").read_text() == "the model\n"

@@ -122,7 +122,7 @@ def _one_by_one(folder: Path, count: int, seed: int) -> None:
                 # few layers, so that damage reaches the converters and is not refused before
                 chosen = HEADS + "\n".join(["", *rng.sample(layers, 2)])
                 damaged = mutant(chosen.encode(), rng.getrandbits(32), text=True)
-            loaded += _load(folder, damaged, None)
+                loaded += _load(folder, damaged, None)
     assert 0 < loaded < count
     # KiB: what other tests of this process took before says nothing
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20

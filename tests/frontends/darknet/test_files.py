@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.frontends.darknet.files import read_cfg
@@ -18,6 +16,7 @@ from engine.frontends.load import find_source, inspect_source, load_source
 from engine.frontends.source import LoadOptions
 from engine.graph.ir.verify import verify
 from tests.frontends.darknet.networks import HEADER, head, run, source
+from tests.fuzz.mutate import mutant
 
 CONV = "[convolutional]\nfilters=4\nsize=1\nactivation=linear\n"
 NET = head(3, 4, 4)
@@ -198,24 +197,15 @@ def test_letterboxed_training_is_told(tmp_path: Path) -> None:
     assert [finding.code for finding in findings] == ["letter-box"]
 
 
-MUTANT = (NET + CONV + "[maxpool]\nsize=2\nstride=1\n[route]\nlayers=-1,0\n").encode()
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    at=st.integers(0, len(MUTANT) - 1),
-    end=st.integers(0, 12),
-    instead=st.sampled_from([b"", b"-1", b"99999999999", b"[", b"=", b"\xff", b"0", b"\n[yolo]\n"]),
-    size=st.integers(0, 90),
-)
-def test_damaged_files_give_an_error_or_a_graph(
-    tmp_path: Path, at: int, end: int, instead: bytes, size: int
-) -> None:
-    given_source = source(tmp_path, "", (HEADER + FLOATS.tobytes())[:size])
-    given_source.model.write_bytes(MUTANT[:at] + instead + MUTANT[at + end :])
+@pytest.mark.parametrize("number", range(60))
+def test_damaged_files_give_an_error_or_a_graph(tmp_path: Path, number: int) -> None:
+    net = (NET + CONV + "[maxpool]\nsize=2\nstride=1\n[route]\nlayers=-1,0\n").encode()
+    floats = HEADER + FLOATS.tobytes()
+    damaged = source(tmp_path, "", mutant(floats, number) if number % 2 else floats)
+    damaged.model.write_bytes(net if number % 2 else mutant(net, number, text=True))
     for step in (inspect_source, lambda s: verify(load_source(s).graph)):
         with contextlib.suppress(EngineError):
-            step(given_source)
+            step(damaged)
 
 
 def _differences(zoo: Path, name: str, decode: bool) -> dict[str, float]:

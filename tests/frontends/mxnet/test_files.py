@@ -11,8 +11,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.frontends.load import find_source, inspect_source, load_source
@@ -20,6 +18,7 @@ from engine.frontends.mxnet.files import read_params
 from engine.frontends.source import LoadOptions
 from engine.graph.ir.verify import verify
 from tests.frontends.mxnet.networks import Network, array_bytes, params_bytes, run, source
+from tests.fuzz.mutate import mutant
 
 RANDOM = np.random.default_rng(2)
 WEIGHT = RANDOM.standard_normal((3, 2, 1, 1)).astype(np.float32)
@@ -316,27 +315,14 @@ def test_a_look_tells_what_will_be_refused(tmp_path: Path) -> None:
     assert summary.operators == {"Activation": 2, "Convolution": 1, "_contrib_box_nms": 1}
 
 
-MUTANT = text(__shape__="(1,2,4,5)").encode()
-PARAMS = params_bytes(ARRAYS)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    at=st.integers(0, len(MUTANT) - 1),
-    end=st.integers(0, 9),
-    instead=st.sampled_from([b"", b"9", b"-1", b'"', b"[", b"None", b"\xff", b"99999999999"]),
-    place=st.integers(0, len(PARAMS) - 1),
-    value=st.integers(0, 255),
-)
-def test_damaged_files_give_an_error_or_a_graph(
-    tmp_path: Path, at: int, end: int, instead: bytes, place: int, value: int
-) -> None:
-    params = PARAMS[:place] + bytes([value]) + PARAMS[place + 1 :]
-    given_source = source(tmp_path, "", params)
-    given_source.model.write_bytes(MUTANT[:at] + instead + MUTANT[at + end :])
+@pytest.mark.parametrize("number", range(60))
+def test_damaged_files_give_an_error_or_a_graph(tmp_path: Path, number: int) -> None:
+    symbol, params = text(__shape__="(1,2,4,5)").encode(), params_bytes(ARRAYS)
+    damaged = source(tmp_path, "", mutant(params, number) if number % 2 else params)
+    damaged.model.write_bytes(symbol if number % 2 else mutant(symbol, number, text=True))
     for step in (inspect_source, lambda s: verify(load_source(s).graph)):
         with contextlib.suppress(EngineError):
-            step(given_source)
+            step(damaged)
 
 
 # ------------------------------------------------------------------------------------- zoo
