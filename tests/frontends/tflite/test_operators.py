@@ -15,11 +15,11 @@ from tests.frontends.tflite.quant_cases import CASES as QUANTIZED
 from tests.frontends.tflite.recurrent_cases import CASES as RECURRENT
 from tests.frontends.tflite.tflite_models import (
     Case,
+    difference,
     feeds_for,
     interpret,
     largest_difference,
     load_bytes,
-    run,
     spread,
     write_case,
 )
@@ -83,9 +83,6 @@ def test_constants_are_computed_as_tflite_does(case: Case, tmp_path: Path) -> No
     shapes = [array.shape for array in interpret(write_case(case), {}, plain=True)]
     data = write_case(case, shapes, companion=True)
     feeds = {"other": np.ones((1, 2), np.float32)}
-    expected = interpret(data, feeds)
     loaded = load_bytes(data, tmp_path)
     assert {node.op_type for node in loaded.graph.nodes} == {"Identity", "Exp"}
-    for ours, theirs in zip(run(loaded, feeds), expected, strict=True):
-        assert ours.dtype == theirs.dtype
-        assert np.allclose(ours, theirs, atol=case.tolerance, equal_nan=True)
+    assert difference(loaded, data, feeds) <= case.tolerance

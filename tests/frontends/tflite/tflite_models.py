@@ -318,17 +318,21 @@ def run(loaded: Loaded, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def largest_difference(case: Case, folder: Path, seed: int = 7, *, windows: bool = False) -> float:
-    """The largest difference between our graph and TFLite's interpreter, in units of the output.
-
-    Integers of quantized outputs are compared as such.
-    """
+    """The largest difference between our graph of a case and TFLite's interpreter."""
     feeds = feeds_for(case, seed)
     shapes = [
         array.shape for array in interpret(write_case(case, windows=windows), feeds, plain=True)
     ]
     data = write_case(case, shapes, windows=windows)
-    expected = interpret(data, feeds)
-    got = run(load_bytes(data, folder), feeds)
+    return difference(load_bytes(data, folder), data, feeds)
+
+
+def difference(loaded: Loaded, data: bytes, feeds: dict[str, np.ndarray]) -> float:
+    """The largest difference between a graph and TFLite's interpreter, in units of the output.
+
+    Integers of quantized outputs are compared as such.
+    """
+    expected, got = interpret(data, feeds), run(loaded, feeds)
     assert [array.shape for array in got] == [array.shape for array in expected]
     assert [array.dtype for array in got] == [array.dtype for array in expected]
     worst = 0.0
