@@ -8,75 +8,56 @@ import numpy as np
 
 from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 NO_ATTENTION = frozenset({"rk3566", "rk2118", "rv1106b"})
 """Families without the fused attention."""
 
 
-def join_masks(graph: LoweringGraph, context: Context) -> None:
+@on("Reshape")
+def join_masks(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Two constants that are added to scores, the second in five dimensions, are one."""
-    for node in graph:
-        back = graph.reader(node.outputs[0], "Softmax")
-        second = graph.producer(node.inputs[0]) if back is not None and node.inputs else None
-        if node.op != "Reshape" or second is None or second.op != "Add":
-            continue
-        view = graph.producer(_feature(graph, second))
-        first = graph.producer(view.inputs[0]) if view is not None else None
-        if view is None or view.op != "Reshape" or first is None or first.op != "Add":
-            continue
-        x = _feature(graph, first)
-        chain = (first, view, second)
-        if not x or graph.shape(x) != graph.shape(node.outputs[0]):
-            continue
-        if any(graph.only_reader(member.outputs[0]) is None for member in chain):
-            continue
-        for member in chain[1:]:
-            graph.remove(member)
-        mask = graph.add_unknown(f"{second.name}_i1", graph.shape(x), graph.tensors[x].dtype)
-        first.sources = (*first.sources, *second.sources)
-        graph.rewire(first, inputs=[x, mask], outputs=list(node.outputs))
-        graph.remove(node)
-
-
-def _feature(graph: LoweringGraph, node: Node) -> str:
-    """The one input that is no constant; nothing where there are more."""
-    features = graph.features(node)
-    return features[0] if len(features) == 1 and len(node.inputs) == 2 else ""
-
-
-def make_attention(graph: LoweringGraph, context: Context) -> None:
-    """MatMul, scale, mask, Softmax, MatMul of four dimensions -> exSDPAttention, ``_2sdpa``."""
-    if context.family in NO_ATTENTION:
+    second = graph.maker(node.inputs[0], "Add", alone=True)
+    if second is None or graph.reader(node.outputs[0], "Softmax") is None:
         return
-    for node in graph:
-        group = attention_group(graph, node) if node.op == "Softmax" else None
-        if group is not None and len(graph.shape(node.inputs[0])) == 4:
-            _sdpa(graph, group)
+    view = graph.maker(graph.operands(second)[0], "Reshape", alone=True)
+    first = graph.maker(view.inputs[0], "Add", alone=True) if view is not None else None
+    if view is None or first is None:
+        return
+    x, _ = graph.operands(first)
+    if not x or graph.shape(x) != graph.shape(node.outputs[0]):
+        return
+    graph.remove(view)
+    graph.remove(second)
+    mask = graph.add_unknown(f"{second.name}_i1", graph.shape(x), graph.tensors[x].dtype)
+    first.sources = (*first.sources, *second.sources)
+    graph.rewire(first, inputs=[x, mask], outputs=list(node.outputs))
+    graph.remove(node)
 
 
-def make_other_attention(graph: LoweringGraph, context: Context) -> None:
+@on("Softmax")
+def make_attention(graph: LoweringGraph, node: Node, context: Context) -> None:
+    """MatMul, scale, mask, Softmax, MatMul of four dimensions -> exSDPAttention, ``_2sdpa``."""
+    group = attention_group(graph, node) if context.family not in NO_ATTENTION else None
+    if group is not None and len(graph.shape(node.inputs[0])) == 4:
+        _sdpa(graph, group)
+
+
+@on("Softmax")
+def make_other_attention(graph: LoweringGraph, node: Node, context: Context) -> None:
     """The forms that the compiler finds when matrices are exMatMul already: ``#1_2sdpa``."""
     if context.family in NO_ATTENTION:
         return
-    for node in graph:
-        if node.op != "Softmax":
-            continue
-        group = attention_group(graph, node)
-        turned = _turned_attention(graph, node) if group is None else None
-        if group is not None:
-            _sdpa(graph, group)
-        elif turned is not None:
-            _turned_sdpa(graph, turned)
-        else:
-            continue
+    group = attention_group(graph, node)
+    turned = _turned_attention(graph, node) if group is None else None
+    if group is not None:
+        _sdpa(graph, group)
+    elif turned is not None:
+        _turned_sdpa(graph, turned)
 
 
 def attention_group(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
     """MatMul, scale, mask, Softmax, MatMul around a Softmax; None where it stands elsewhere."""
-    rank = len(graph.shape(softmax.inputs[0]))
-    if rank < 3 or softmax.int("old") or softmax.int("axis", -1) % rank != rank - 1:
-        return None
     last = graph.reader(softmax.outputs[0], "MatMul")
     if last is None or last.inputs[0] != softmax.outputs[0] or graph.is_const(last.inputs[1]):
         return None
@@ -85,7 +66,10 @@ def attention_group(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
 
 
 def _scores(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
-    """The product of two features, its scale and its mask up to the Softmax."""
+    """The product of two features, its scale and its mask up to the Softmax of its rows."""
+    rank = len(graph.shape(softmax.inputs[0]))
+    if rank < 3 or softmax.int("old") or softmax.int("axis", -1) % rank != rank - 1:
+        return None
     group = [softmax]
     for ops in (("Add",), ("Mul", "Div")):
         maker = graph.producer(group[0].inputs[0])
@@ -112,14 +96,11 @@ def _scores(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
 
 def _turned_attention(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
     """Values @ transposed scores: the result has its channels first."""
-    rank = len(graph.shape(softmax.inputs[0]))
-    if rank < 3 or softmax.int("old") or softmax.int("axis", -1) % rank != rank - 1:
-        return None
     turn = graph.reader(softmax.outputs[0], "Transpose")
     last = graph.reader(turn.outputs[0], "MatMul") if turn is not None else None
     if turn is None or last is None or last.inputs[1] != turn.outputs[0]:
         return None
-    if turn.ints("perm") != (*range(rank - 2), rank - 1, rank - 2):
+    if turn.ints("perm") != _rows_and_columns(len(graph.shape(turn.outputs[0]))):
         return None
     if graph.is_const(last.inputs[0]):
         return None
@@ -224,11 +205,15 @@ def _foldable(graph: LoweringGraph, scale: Node) -> bool:
     return False
 
 
+def _rows_and_columns(rank: int) -> tuple[int, ...]:
+    """The axes of matrices that are turned."""
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
 def _turned(graph: LoweringGraph, tensor: str, before: Node) -> str:
     """(..., N, K) as (B, K, 1, N)."""
     shape = graph.shape(tensor)
-    rank = len(shape)
-    turned = graph.transpose(tensor, (*range(rank - 2), rank - 1, rank - 2), before=before)
+    turned = graph.transpose(tensor, _rows_and_columns(len(shape)), before=before)
     wide = (math.prod(shape[:-2]), shape[-1], 1, shape[-2])
     return graph.reshape(turned, wide, before=before)
 
@@ -239,19 +224,17 @@ _LOOKED_AT = 1 << 20
 """Elements of a mask whose numbers are looked at: one of zeros does nothing."""
 
 
-def flatten_scores(graph: LoweringGraph, context: Context) -> None:
+@on("Softmax")
+def flatten_scores(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Scores (B, heads, M, N) are computed as (B * heads, M, N), scale and mask with them."""
-    if context.family not in NO_ATTENTION:
+    group = attention_group(graph, node) if context.family in NO_ATTENTION else None
+    if group is None or len(graph.shape(node.inputs[0])) != 4:
         return
-    for node in graph:
-        group = attention_group(graph, node) if node.op == "Softmax" else None
-        if group is None or len(graph.shape(node.inputs[0])) != 4:
-            continue
-        group = _without_zeros(graph, group)
-        if _fits(graph, group):
-            _split_rows(graph, group)
-            _flatten(graph, group)
-            _turn_first(graph, group[0])
+    group = _without_zeros(graph, group)
+    if _fits(graph, group):
+        _split_rows(graph, group)
+        _flatten(graph, group)
+        _turn_first(graph, group[0])
 
 
 def _without_zeros(graph: LoweringGraph, group: list[Node]) -> list[Node]:

@@ -61,22 +61,21 @@ def _gather(
         graph.remove(member)
 
 
-def channels_to_convolutions(graph: LoweringGraph, context: Context) -> None:
+@on("DepthToSpace", "Gather", "ReduceSum")
+def channels_to_convolutions(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Gather of channels, sum over channels, DepthToSpace."""
-    for node in graph:
-        shape = graph.shape(node.inputs[0]) if node.inputs else ()
-        if len(shape) != 4 or graph.is_const(node.inputs[0]):
-            continue
-        out = graph.shape(node.outputs[0])
-        if node.op == "Gather" and node.int("axis") == 1 and len(out) == 4:
-            if graph.is_const(node.inputs[1]):
-                _convolution(graph, node, (out[1], shape[1], 1, 1))
-                node.attributes["picks"] = 1
-        elif node.op == "ReduceSum" and out == (shape[0], 1, *shape[2:]) and shape[1] > 1:
+    shape, out = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    if len(shape) != 4 or graph.is_const(node.inputs[0]):
+        return
+    if node.op == "Gather":
+        if node.int("axis") == 1 and len(out) == 4 and graph.is_const(node.inputs[1]):
+            _convolution(graph, node, (out[1], shape[1], 1, 1))
+            node.attributes["picks"] = 1
+    elif node.op == "ReduceSum":
+        if out == (shape[0], 1, *shape[2:]) and shape[1] > 1:
             _convolution(graph, node, (1, shape[1], 1, 1))
-        elif node.op == "DepthToSpace" and context.upsamples(node.int("blocksize", 1)):
-            size = node.int("blocksize", 1)
-            _convolution(graph, node, (shape[1], out[1], size, size))
+    elif context.upsamples(size := node.int("blocksize", 1)):
+        _convolution(graph, node, (shape[1], out[1], size, size))
 
 
 @on("Conv")

@@ -86,6 +86,7 @@ from engine.cost.lowering.rules import Context, Rule, sort_nodes
 from engine.cost.lowering.slices import (
     drop_doubles,
     find_rolls,
+    join_rolls,
     join_slices,
     merge_channel_pads,
     merge_cuts,
@@ -123,6 +124,7 @@ RULES: tuple[Rule, ...] = (
     drop_doubles,
     join_slices,
     find_rolls,
+    join_rolls,
     find_shuffles,
     find_picks,
     merge_constants,

@@ -38,13 +38,12 @@ def rewrite_average_pools(graph: LoweringGraph, node: Node, context: Context) ->
         _mean_filter(graph, node, graph.fresh(f"{node.name}_2dw"), kernel, strides)
 
 
-def rewrite_global_pools(graph: LoweringGraph, context: Context) -> None:
+@on("GlobalAveragePool", "GlobalMaxPool")
+def rewrite_global_pools(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Global pools in steps of at most 7 rows and columns."""
-    for op, suffix in (("GlobalAveragePool", "_2conv"), ("GlobalMaxPool", "_tile")):
-        for node in graph:
-            shape = graph.shape(node.inputs[0]) if node.op == op else ()
-            if len(shape) == 4 and shape[2:] != (1, 1):
-                _in_steps(graph, node, suffix)
+    shape = graph.shape(node.inputs[0])
+    if len(shape) == 4 and shape[2:] != (1, 1):
+        _in_steps(graph, node)
 
 
 @on("MaxPool")
@@ -125,8 +124,9 @@ def filters(
     return (graph.add_unknown(f"{name}_i1", shape, "float32"),)
 
 
-def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
+def _in_steps(graph: LoweringGraph, node: Node) -> None:
     mean = node.op == "GlobalAveragePool"
+    suffix = "_2conv" if mean else "_tile"
     batch, channels, *size = graph.shape(node.inputs[0])
     data = node.inputs[0]
     result = graph.tensors[node.outputs[0]]

@@ -150,29 +150,23 @@ def join_slices(graph: LoweringGraph, context: Context) -> None:
             graph.remove(node)
 
 
-def find_rolls(graph: LoweringGraph, context: Context) -> None:
+@on("Concat")
+def find_rolls(graph: LoweringGraph, node: Node, context: Context) -> None:
     """Parts that are put together in another order are one Gather, ``_2gather`` of the Concat."""
-    for node in graph:
-        split = (
-            graph.maker(node.inputs[0], "Split") if node.op == "Concat" and node.inputs else None
-        )
-        if split is None or len(split.outputs) < 2 or node.inputs == split.outputs:
-            continue
-        rank = len(graph.shape(split.inputs[0]))
-        if rank != 4 or sorted(node.inputs) != sorted(split.outputs):
-            continue
-        axis = node.int("axis") % rank
-        if axis != split.int("axis") % rank:
-            continue
-        if any(graph.only_reader(output) is not node for output in split.outputs):
-            continue
+    split = graph.maker(node.inputs[0], "Split")
+    if split is None or len(split.outputs) < 2 or node.inputs == split.outputs:
+        return
+    rank = len(graph.shape(split.inputs[0]))
+    if rank != 4 or sorted(node.inputs) != sorted(split.outputs):
+        return
+    axis = node.int("axis") % rank
+    if axis != split.int("axis") % rank:
+        return
+    if all(graph.only_reader(output) is node for output in split.outputs):
         name = graph.fresh(f"{node.name}_2gather")
         _roll(graph, name, split.inputs[0], axis, node, (*split.sources, *node.sources))
         graph.remove(node)
         graph.remove(split)
-    for node in graph:
-        if node.op == "Reshape":
-            _join_rolls(graph, node)
 
 
 def _roll(
@@ -185,7 +179,8 @@ def _roll(
     graph.put("Gather", name, inputs, list(last.outputs), attributes, before=last, sources=sources)
 
 
-def _join_rolls(graph: LoweringGraph, view: Node) -> None:
+@on("Reshape")
+def join_rolls(graph: LoweringGraph, view: Node, context: Context) -> None:
     """Rows and columns that are rolled and then joined are joined and rolled at once, ``#1``."""
     second = graph.maker(view.inputs[0], alone=True)
     first = graph.maker(second.inputs[0], alone=True) if second is not None else None

@@ -9,7 +9,7 @@ from math import prod
 
 from engine.cost.lowered import Node
 from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.lowering.rules import Context
+from engine.cost.lowering.rules import Context, on
 
 _LONGEST = {"rk3588": 11264, "rk3566": 14336}
 """Weights of one filter (kernel x input channels) that one convolution has; else 7168."""
@@ -52,19 +52,19 @@ def tile_sizes(graph: LoweringGraph, node: Node, context: Context) -> list[int]:
     return [most] * (count - 1) + [channels - most * (count - 1)]
 
 
-def halve_filters(graph: LoweringGraph, context: Context) -> None:
+@on("Conv", "ConvTranspose")
+def halve_filters(graph: LoweringGraph, node: Node, context: Context) -> None:
     """A convolution whose filters fill the buffer: two in float16 over half the channels each."""
-    for node in graph:
-        shape = _dense(graph, node)
-        if shape is None:
-            continue
-        channels = shape[0]
-        most = _most_spread(graph, node, context)
-        if not most or channels <= most:
-            most = _half(channels, context) if _fills(graph, node, channels, context) else channels
-        count = -(-channels // most)
-        if count > 1:
-            _halve(graph, node, [most] * (count - 1) + [channels - most * (count - 1)])
+    shape = _dense(graph, node)
+    if shape is None:
+        return
+    channels, _ = shape
+    most = _most_spread(graph, node, context)
+    if not most or channels <= most:
+        most = _half(channels, context) if _fills(graph, node, channels, context) else channels
+    count = -(-channels // most)
+    if count > 1:
+        _halve(graph, node, [most] * (count - 1) + [channels - most * (count - 1)])
 
 
 def _dense(graph: LoweringGraph, node: Node) -> tuple[int, int] | None:
@@ -268,16 +268,12 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
             graph.move_behind(node, node.inputs[0])
 
 
-def write_groups(graph: LoweringGraph, context: Context) -> None:
+@on("Conv", "ConvTranspose")
+def write_groups(graph: LoweringGraph, node: Node, context: Context) -> None:
     """The groups that are left: Split, a convolution for each group, Concat."""
-    for node in graph:
-        group = node.int("group", 1)
-        if (
-            node.op in ("Conv", "ConvTranspose")
-            and 1 < group <= _MOST_PARTS
-            and not node.attributes.get("depthwise")
-        ):
-            _write_out(graph, node, group)
+    group = node.int("group", 1)
+    if 1 < group <= _MOST_PARTS and not node.attributes.get("depthwise"):
+        _write_out(graph, node, group)
 
 
 def _is_depthwise(node: Node, graph: LoweringGraph) -> bool:
