@@ -19,7 +19,7 @@ import yaml
 from engine.base.errors import RecipeError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.text import did_you_mean, sanitize
-from engine.hybrid.cfg_writer import LAYERS_KEY, PARAMETERS_KEY, Entry, HybridConfig
+from engine.hybrid.cfg_writer import FIELDS, LAYERS_KEY, PARAMETERS_KEY, Entry, HybridConfig
 
 SIZE_LIMIT = 32 << 20
 _DEPTH_LIMIT = 6
@@ -39,19 +39,8 @@ _SCHEMES = MappingProxyType(
         "dynamic_fixed_point": "dfp",
     }
 )
-_NUMBERS = MappingProxyType(
-    {
-        "min": "minimum",
-        "min_value": "minimum",
-        "max": "maximum",
-        "max_value": "maximum",
-        "scale": "scale",
-        "zero_point": "zero_point",
-        "ori_min": "observed_minimum",
-        "ori_max": "observed_maximum",
-    }
-)
 _TEXTS = ("qtype", "qmethod", "method", "dtype")
+_NUMBERS = {key: own for keys in FIELDS.values() for key, own in keys.items() if key not in _TEXTS}
 
 
 @dataclass(frozen=True)
@@ -221,25 +210,16 @@ class _Parser:
                 near = did_you_mean(name, (*_NUMBERS, *_TEXTS))
                 self._problem(at, f"There is no parameter {sanitize(name, 80)!r}. {near}".strip())
         # generation 1 has the scheme in dtype and the integer type in qtype; generation 2 swaps
-        first = generation == 1
-        scheme, dtype = (
-            texts.get("dtype" if first else "qtype", ""),
-            texts.get("qtype" if first else "dtype", ""),
-        )
-        if first and scheme in ("", "None", "none"):
+        names = {own: name for name, own in FIELDS[generation].items()}
+        scheme, dtype, method = (texts.get(names[own], "") for own in ("scheme", "dtype", "method"))
+        if generation == 1 and scheme in ("", "None", "none"):
             return Entry(key, "", line=line)
         if scheme.lower() not in _SCHEMES:
             near = did_you_mean(scheme, _SCHEMES) or f"Known: {', '.join(_SCHEMES)}."
-            what = "dtype" if first else "qtype"
-            self._problem(line, f"{what} {sanitize(scheme, 60)!r} is not known. {near}")
-        return Entry(
-            key,
-            dtype,
-            scheme=_SCHEMES.get(scheme.lower(), "asym"),
-            method=texts.get("method" if first else "qmethod", "") or "layer",
-            line=line,
-            **numbers,
-        )
+            what = f"{names['scheme']} {sanitize(scheme, 60)!r}"
+            self._problem(line, f"{what} is not known. {near}")
+        scheme = _SCHEMES.get(scheme.lower(), "asym")
+        return Entry(key, dtype, scheme, method or "layer", line=line, **numbers)
 
     def _numbers(self, name: str, line: int, node: yaml.Node) -> tuple[float, ...]:
         """The numbers of a list, or one number; none of an empty value."""

@@ -58,6 +58,33 @@ class Entry:
     line: int = 0
 
 
+FIELDS: Mapping[int, Mapping[str, str]] = MappingProxyType(
+    {
+        1: {
+            "dtype": "scheme",
+            "method": "method",
+            "max_value": "maximum",
+            "min_value": "minimum",
+            "zero_point": "zero_point",
+            "scale": "scale",
+            "qtype": "dtype",
+        },
+        2: {
+            "qtype": "scheme",
+            "qmethod": "method",
+            "dtype": "dtype",
+            "min": "minimum",
+            "max": "maximum",
+            "scale": "scale",
+            "zero_point": "zero_point",
+            "ori_min": "observed_minimum",
+            "ori_max": "observed_maximum",
+        },
+    }
+)
+"""Generation -> its keys of an entry in the order of the file, and the fields that they fill."""
+
+
 @dataclass(frozen=True)
 class HybridConfig:
     """A ``.quantization.cfg``.
@@ -85,10 +112,9 @@ def render_config(config: HybridConfig, comment: str = "") -> str:
     lines = ["%YAML 1.2", "---", _COMMENT] if config.generation == 1 else []
     lines += _layers(config, comment)
     lines.append(f"{PARAMETERS_KEY}:" + ("" if config.entries else " {}"))
-    body = _body_1 if config.generation == 1 else _body_2
     for entry in config.entries.values():
         lines.append(f"    {_key(entry.key)}:")
-        lines += body(entry)
+        lines += _body(entry, config.generation)
     return "\n".join(lines) + "\n"
 
 
@@ -100,44 +126,24 @@ def _layers(config: HybridConfig, comment: str) -> Iterable[str]:
     return [f"{head}{remark}", *(f"    {_key(k)}: {_key(v)}" for k, v in config.layers.items())]
 
 
-def _body_2(entry: Entry) -> list[str]:
-    lines = [
-        f"        qtype: {entry.scheme}",
-        f"        qmethod: {entry.method}",
-        f"        dtype: {entry.dtype}",
-    ]
-    for name, values in (
-        ("min", entry.minimum),
-        ("max", entry.maximum),
-        ("scale", entry.scale),
-        ("zero_point", entry.zero_point),
-        ("ori_min", entry.observed_minimum),
-        ("ori_max", entry.observed_maximum),
-    ):
-        lines += _list(name, values, whole=name == "zero_point")
-    return lines
-
-
 _SCHEMES_1 = MappingProxyType(
     {"asym": "asymmetric_affine", "dfp": "dynamic_fixed_point", "sym": "symmetric_affine"}
 )
 
 
-def _body_1(entry: Entry) -> list[str]:
-    if not entry.dtype:
+def _body(entry: Entry, generation: int) -> list[str]:
+    if generation == 1 and not entry.dtype:
         return ["        dtype: None"]
-    lines = [f"        dtype: {_SCHEMES_1[entry.scheme]}", f"        method: {entry.method}"]
-    lines += _list("max_value", entry.maximum)
-    lines += _list("min_value", entry.minimum)
-    lines += _list("zero_point", entry.zero_point, whole=True)
-    lines += _list("scale", entry.scale)
-    return [*lines, f"        qtype: {entry.dtype}"]
-
-
-def _list(name: str, values: tuple[float, ...], *, whole: bool = False) -> list[str]:
-    if not values:
-        return [f"        {name}: []"]
-    return [f"        {name}:", *(f"        -   {_number(v, whole=whole)}" for v in values)]
+    lines = []
+    for name, own in FIELDS[generation].items():
+        value = getattr(entry, own)
+        if isinstance(value, tuple):
+            numbers = [f"        -   {_number(v, whole=own == 'zero_point')}" for v in value]
+            lines += [f"        {name}:{'' if numbers else ' []'}", *numbers]
+        else:
+            text = _SCHEMES_1[value] if own == "scheme" and generation == 1 else value
+            lines.append(f"        {name}: {text}")
+    return lines
 
 
 def _number(value: float, *, whole: bool) -> str:
