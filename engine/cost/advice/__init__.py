@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.cost.advice.changes import Found, Model, TimeOf
-from engine.cost.advice.detectors import CONVOLUTIONS, OPERATORS_AND_SIZES
+from engine.cost.advice.detectors import DETECTORS, GENERATION_1
 from engine.cost.lowered import Lowered
 from engine.facts import chip as chip_facts
 from engine.wire.cost import Advice
@@ -38,7 +38,9 @@ def advise(
         return ()
     model = Model(lowered, facts.name, facts.generation, tuple(time_of(lowered)), time_of)
     suggestions = []
-    for detector in (*CONVOLUTIONS, *OPERATORS_AND_SIZES):
+    for detector in DETECTORS:
+        if facts.generation != 1 and detector in GENERATION_1:
+            continue
         for finding in detector(model):
             advice = _advice(finding, model, time_of, ids or {})
             if advice is not None:
@@ -47,8 +49,9 @@ def advise(
 
 
 def _advice(finding: Found, model: Model, time_of: TimeOf, ids: Mapping[str, str]) -> Advice | None:
-    before = model.ms(finding.layers)
-    gain = None
+    if not finding.layers:
+        return None
+    before, gain = model.ms(finding.layers), None
     if finding.change is None:
         if before < _LARGE * model.total:
             return None

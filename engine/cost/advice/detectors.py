@@ -43,15 +43,14 @@ def _activations(model: Model) -> Iterator[Found]:
         )
     )
     inner = tuple(at for at in layers if not writes_output(model, at))
-    if inner:
-        yield Found(
-            "Use ReLU in place of activations by table (SiLU, hard-swish, GELU, sigmoid)",
-            f"{len(inner)} layers look their activation up for each value; ReLU and Clip are free"
-            " behind a convolution. The model has to be trained again.",
-            inner,
-            f"{TIPS1}, 2" if model.generation == 1 else RATES,
-            with_relu(model.lowered, inner),
-        )
+    yield Found(
+        "Use ReLU in place of activations by table (SiLU, hard-swish, GELU, sigmoid)",
+        f"{len(inner)} layers look their activation up for each value; ReLU and Clip are free"
+        " behind a convolution. The model has to be trained again.",
+        inner,
+        f"{TIPS1}, 2" if model.generation == 1 else RATES,
+        with_relu(model.lowered, inner),
+    )
 
 
 def _channels(model: Model) -> Iterator[Found]:
@@ -92,15 +91,14 @@ def _kernels(model: Model) -> Iterator[Found]:
         for at in large
         if (window := model.lowered.layers[at].window) is not None and window.strides == (1, 1)
     )
-    if stride1:
-        yield Found(
-            "Use 3x3 kernels in a row in place of larger ones",
-            f"{len(stride1)} convolutions have kernels of 5x5 or more; two 3x3 see as much as one"
-            " 5x5 with 18 multiplications in place of 25, three as much as one 7x7.",
-            stride1,
-            f"{TIPS1}, 1",
-            with_kernels(model.lowered, stride1),
-        )
+    yield Found(
+        "Use 3x3 kernels in a row in place of larger ones",
+        f"{len(stride1)} convolutions have kernels of 5x5 or more; two 3x3 see as much as one"
+        " 5x5 with 18 multiplications in place of 25, three as much as one 7x7.",
+        stride1,
+        f"{TIPS1}, 1",
+        with_kernels(model.lowered, stride1),
+    )
     if model.generation == 1:
         yield from _generation1_kernels(model)
 
@@ -120,28 +118,24 @@ def _generation1_kernels(model: Model) -> Iterator[Found]:
     oblong = model.where(
         lambda layer: _dense(layer, model) and len(set(_kernel(layer))) > 1 and not _outside(layer)
     )
-    if oblong:
-        yield Found(
-            "Use square kernels",
-            f"{len(oblong)} convolutions have kernels that are not square, which cost more; how"
-            " much is not published.",
-            oblong,
-            f"{TIPS1}, 1",
-        )
+    yield Found(
+        "Use square kernels",
+        f"{len(oblong)} convolutions have kernels that are not square, which cost more; how"
+        " much is not published.",
+        oblong,
+        f"{TIPS1}, 1",
+    )
 
 
 def _depthwise(model: Model) -> Iterator[Found]:
-    if model.generation != 1:
-        return
     layers = model.where(lambda layer: layer.depthwise)
-    if layers:
-        yield Found(
-            "Use normal convolutions in place of depthwise ones",
-            f"{len(layers)} depthwise convolutions cost by the channel and leave the MAC array"
-            " nearly unused: a network of fewer, normal convolutions is faster at equal accuracy.",
-            layers,
-            f"{TIPS1}, 3",
-        )
+    yield Found(
+        "Use normal convolutions in place of depthwise ones",
+        f"{len(layers)} depthwise convolutions cost by the channel and leave the MAC array"
+        " nearly unused: a network of fewer, normal convolutions is faster at equal accuracy.",
+        layers,
+        f"{TIPS1}, 3",
+    )
 
 
 def _averages(model: Model) -> Iterator[Found]:
@@ -165,8 +159,6 @@ def _averages(model: Model) -> Iterator[Found]:
 
 
 def _pools(model: Model) -> Iterator[Found]:
-    if model.generation != 1:
-        return
     writers = {name: layer for layer in model.lowered.layers for name in layer.outputs}
     layers = model.where(
         lambda layer: (
@@ -178,26 +170,14 @@ def _pools(model: Model) -> Iterator[Found]:
             and before.kind == "Conv"
         )
     )
-    if layers:
-        yield Found(
-            "Let max pools be fused into the convolution before them",
-            f"{len(layers)} pools with stride 2 stand behind a convolution and are not: they need"
-            " 2x2 with even sizes, or 3x3 with odd sizes and a width below 64, and no pads.",
-            layers,
-            f"{TIPS1}, 2",
-            dropped(model.lowered, layers),
-        )
-
-
-CONVOLUTIONS: tuple[Callable[[Model], Iterator[Found]], ...] = (
-    _activations,
-    _channels,
-    _kernels,
-    _depthwise,
-    _averages,
-    _pools,
-)
-"""Detectors, each over a whole model."""
+    yield Found(
+        "Let max pools be fused into the convolution before them",
+        f"{len(layers)} pools with stride 2 stand behind a convolution and are not: they need"
+        " 2x2 with even sizes, or 3x3 with odd sizes and a width below 64, and no pads.",
+        layers,
+        f"{TIPS1}, 2",
+        dropped(model.lowered, layers),
+    )
 
 
 def _kernel(layer: LoweredLayer) -> tuple[int, int]:
@@ -303,8 +283,6 @@ def _behind(model: Model, layers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _attention(model: Model) -> Iterator[Found]:
-    if model.generation != 1:
-        return
     layers = model.where(
         lambda layer: (layer.kind == "MatMul" and not layer.consts) or layer.kind in _PROGRAMMED
     )
@@ -321,24 +299,22 @@ def _attention(model: Model) -> Iterator[Found]:
 def _resizes(model: Model) -> Iterator[Found]:
     layers = model.where(lambda layer: layer.kind in ("Resize", "Upsample"))
     last = tuple(at for at in layers if writes_output(model, at))
-    if last:
-        yield Found(
-            "Enlarge the result on the CPU or GPU of the board, not in the model",
-            f"{len(last)} resizes write the model's output: without them it gives a smaller output,"
-            " and only what is shown need be enlarged.",
-            last,
-            RATES,
-            dropped(model.lowered, last),
-        )
+    yield Found(
+        "Enlarge the result on the CPU or GPU of the board, not in the model",
+        f"{len(last)} resizes write the model's output: without them it gives a smaller output,"
+        " and only what is shown need be enlarged.",
+        last,
+        RATES,
+        dropped(model.lowered, last),
+    )
     inner = tuple(at for at in layers if at not in last)
-    if inner:
-        yield Found(
-            "Resize fewer channels",
-            f"{len(inner)} resizes move every value: put them behind the convolution that reduces"
-            " the channels.",
-            inner,
-            RATES,
-        )
+    yield Found(
+        "Resize fewer channels",
+        f"{len(inner)} resizes move every value: put them behind the convolution that reduces"
+        " the channels.",
+        inner,
+        RATES,
+    )
 
 
 def _open_ends(model: Model) -> Iterator[Found]:
@@ -347,16 +323,15 @@ def _open_ends(model: Model) -> Iterator[Found]:
         for at, layer in enumerate(model.lowered.layers)
         if layer.kind in _OPEN_ENDS and writes_output(model, at)
     )
-    if layers:
-        ops = sorted({model.lowered.layers[at].kind for at in layers})
-        yield Found(
-            f"Leave {', '.join(ops)} at the outputs out of the model",
-            f"{len(layers)} such layers are the last before an output: cut the model before them"
-            " (outputs of load_onnx, remove_reshape) and compute only what is kept.",
-            layers,
-            "API Reference 2.3.0, remove_reshape",
-            dropped(model.lowered, layers),
-        )
+    ops = sorted({model.lowered.layers[at].kind for at in layers})
+    yield Found(
+        f"Leave {', '.join(ops)} at the outputs out of the model",
+        f"{len(layers)} such layers are the last before an output: cut the model before them"
+        " (outputs of load_onnx, remove_reshape) and compute only what is kept.",
+        layers,
+        "API Reference 2.3.0, remove_reshape",
+        dropped(model.lowered, layers),
+    )
 
 
 def _half(model: Model) -> Iterator[Found]:
@@ -406,7 +381,13 @@ def _input_sizes(model: Model) -> Iterator[Found]:
             )
 
 
-OPERATORS_AND_SIZES: tuple[Callable[[Model], Iterator[Found]], ...] = (
+DETECTORS: tuple[Callable[[Model], Iterator[Found]], ...] = (
+    _activations,
+    _channels,
+    _kernels,
+    _depthwise,
+    _averages,
+    _pools,
     _on_cpu,
     _joins,
     _attention,
@@ -416,4 +397,7 @@ OPERATORS_AND_SIZES: tuple[Callable[[Model], Iterator[Found]], ...] = (
     _small,
     _input_sizes,
 )
-"""Detectors, each over a whole model."""
+"""Each over a whole model; what it finds in no layer is not told."""
+
+GENERATION_1 = frozenset({_attention, _depthwise, _pools})
+"""Those of chips of generation 1 alone."""
