@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
@@ -12,6 +13,8 @@ from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.placement import NATIVE_OUTPUTS
 from engine.cost.memory import plan_memory
+from engine.cost.memory.layout import feature_bytes
+from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuDtype, NpuProfile, npu_profile
 from engine.frontends.load import find_source, load_source
 from engine.wire.cost import MemoryCost
@@ -31,16 +34,21 @@ def read_file(path: Path) -> LoweringGraph:
     return read_graph(load_source(find_source(path)).graph)
 
 
-def read_model(model: onnx.ModelProto, folder: Path) -> LoweringGraph:
+def read_model(model: onnx.ModelProto) -> LoweringGraph:
     """A model, by way of a file."""
-    onnx.save(model, path := folder / "model.onnx")
-    return read_file(path)
+    with TemporaryDirectory() as folder:
+        onnx.save(model, path := Path(folder) / "model.onnx")
+        return read_file(path)
+
+
+def dtype_of(name: str) -> NpuDtype:
+    """``i8`` is int8 too, and everything else float16."""
+    return "int8" if name in ("int8", "i8") else "float16"
 
 
 def laid_out(graph: LoweringGraph, chip: str, dtype: str) -> Lowered:
-    """The layers; ``i8`` is int8 too, and everything else float16."""
-    kind: NpuDtype = "int8" if dtype in ("int8", "i8") else "float16"
-    return lower(graph, npu_of(chip), kind)
+    """The layers."""
+    return lower(graph, npu_of(chip), dtype_of(dtype))
 
 
 def planned(graph: LoweringGraph, chip: str, dtype: str) -> MemoryCost:
@@ -52,13 +60,13 @@ class Layers:
     """A lowered graph that is written down.
 
     Args:
-        family: of chips.
+        chip: by name.
         dtype: of every feature.
     """
 
-    def __init__(self, family: str = "rk3566", dtype: NpuDtype = "int8") -> None:
-        self.family = family
-        self.dtype: NpuDtype = dtype
+    def __init__(self, chip: str = "rk3566", dtype: str = "int8") -> None:
+        self.npu = npu_of(chip)
+        self.dtype = dtype_of(dtype)
         self.tensors: dict[str, LoweredTensor] = {}
         self.layers: list[LoweredLayer] = []
         self.inputs: list[str] = []
@@ -102,17 +110,31 @@ class Layers:
         """All of it; nothing is added a second time."""
         written = len(self.layers)
         for name in self.outputs:
-            where = "NPU" if self.family in NATIVE_OUTPUTS else "CPU"
+            where = "NPU" if self.npu.family in NATIVE_OUTPUTS else "CPU"
             self.layer("OutputOperator", name, to=(), target=where)
         layers, self.layers = tuple(self.layers), self.layers[:written]
         inputs, outputs = tuple(self.inputs), tuple(self.outputs)
-        return Lowered(self.family, self.dtype, layers, self.tensors, inputs, outputs)
+        return Lowered(self.npu.family, self.dtype, layers, self.tensors, inputs, outputs)
+
+    def plan(self) -> MemoryCost:
+        """Its memory."""
+        return plan_memory(self.lowered(), self.npu)
+
+    def working(self, at: int = 0) -> int:
+        """Bytes that a layer works with."""
+        lowered = self.lowered()
+        return working_bytes(lowered.layers[at], self.npu, lowered)
+
+    def stored(self, name: str, at: int = 0) -> int:
+        """Bytes of what a layer writes."""
+        lowered = self.lowered()
+        return feature_bytes(lowered.tensors[name], self.npu, lowered.layers[at], lowered)
 
 
 class Chain(Layers):
     """Layers that each read the one before; each has a name of its type and place."""
 
-    def __init__(self, shape: tuple[int, ...] = (1, 3, 64, 64), dtype: NpuDtype = "int8") -> None:
+    def __init__(self, shape: tuple[int, ...] = (1, 3, 64, 64), dtype: str = "int8") -> None:
         super().__init__("rk3588", dtype)
         self.last = self.feature("x", *shape)
         self.inputs.append("x")

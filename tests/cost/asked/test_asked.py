@@ -43,11 +43,9 @@ def builds_of(name: str, *chips: str) -> list[Build]:
     return [each for each in answers() if each.graph == name and each.platform in chips]
 
 
-def compared(
-    name: str, chips: tuple[str, ...], folder: Path
-) -> Iterator[tuple[Build, MemoryCost, Answer]]:
+def compared(name: str, chips: tuple[str, ...]) -> Iterator[tuple[Build, MemoryCost, Answer]]:
     """Our memory and the compiler's, of each build of a graph on some chips."""
-    graph = read_model(GRAPHS[name](), folder)
+    graph = read_model(GRAPHS[name]())
     builds = builds_of(name, *chips)
     assert builds
     for build in builds:
@@ -60,8 +58,8 @@ def kilobytes(size: int) -> str:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_placement_and_cycles(name: str, tmp_path: Path) -> None:
-    graph = read_model(GRAPHS[name](), tmp_path)
+def test_placement_and_cycles(name: str) -> None:
+    graph = read_model(GRAPHS[name]())
     builds = builds_of(name, *QUICK)
     assert len(builds) == len(QUICK) + 2  # two of them have float16, too
     for build in builds:
@@ -72,9 +70,9 @@ def test_placement_and_cycles(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [each for each in GRAPHS if each.startswith("int4_")])
-def test_weights_of_4_bits(name: str, tmp_path: Path) -> None:
+def test_weights_of_4_bits(name: str) -> None:
     """RK3576 alone compiles w4a16: layers, both cycles, and all bytes but the tables."""
-    graph, npu = read_model(GRAPHS[name](), tmp_path), npu_of("rk3576")
+    graph, npu = read_model(GRAPHS[name]()), npu_of("rk3576")
     answer = answers()[build := Build("rk3576", "w4", name)]
     lowered = lower(graph, npu, "float16", int4=True)
     score = compare(build, answer.rows, lowered, all_cycles(lowered, npu))
@@ -120,8 +118,8 @@ INTERNAL: dict[tuple[str, ...], list[str]] = {
 @pytest.mark.parametrize(
     ("name", "chips"), [(each, chips) for chips, names in INTERNAL.items() for each in names]
 )
-def test_internal_memory(name: str, chips: tuple[str, ...], tmp_path: Path) -> None:
-    for build, plan, answer in compared(name, chips, tmp_path):
+def test_internal_memory(name: str, chips: tuple[str, ...]) -> None:
+    for build, plan, answer in compared(name, chips):
         assert kilobytes(plan.internal) == kilobytes(answer.internal), build
 
 
@@ -135,15 +133,15 @@ def test_internal_memory(name: str, chips: tuple[str, ...], tmp_path: Path) -> N
         *((each, THREE, 0) for each in ("operands", "two_resizes")),
     ],
 )
-def test_bytes_of_constants(name: str, chips: tuple[str, ...], most: int, tmp_path: Path) -> None:
-    for build, plan, answer in compared(name, chips, tmp_path):
+def test_bytes_of_constants(name: str, chips: tuple[str, ...], most: int) -> None:
+    for build, plan, answer in compared(name, chips):
         assert abs(plan.weight - answer.weight) <= most, build
 
 
 @pytest.mark.parametrize("name", starting("lstm_", "gru_"))
-def test_memory_of_recurrent_layers(name: str, tmp_path: Path) -> None:
+def test_memory_of_recurrent_layers(name: str) -> None:
     """Gates of all steps, copies of rows of broken groups, weights of each gate, tables."""
-    for build, plan, answer in compared(name, RECURRENT, tmp_path):
+    for build, plan, answer in compared(name, RECURRENT):
         assert abs(plan.internal - answer.internal) <= 0.05 * answer.internal, build
         if build.platform not in TABLES:
             assert abs(plan.weight - answer.weight) <= 1, build  # printed with six digits of KB
@@ -182,11 +180,11 @@ def test_networks_of_today() -> None:
 
 
 @pytest.mark.long
-def test_every_family(zoo: Path, tmp_path: Path) -> None:
+def test_every_family(zoo: Path) -> None:
     scores = []
     for name in (*GRAPHS, *ZOO_GRAPHS):
         if name in GRAPHS:
-            graph = read_model(GRAPHS[name](), tmp_path)
+            graph = read_model(GRAPHS[name]())
         else:
             graph = read_file(zoo / "compile" / f"{name}.onnx")
         builds = [each for each in answers() if each.graph == name and each.quant != "w4"]
@@ -203,9 +201,9 @@ def test_every_family(zoo: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", starting("attention_")[:6])
-def test_attention_runs_in_the_printed_order(name: str, tmp_path: Path) -> None:
+def test_attention_runs_in_the_printed_order(name: str) -> None:
     """Values first, then queries and keys; reshapes at last but on RK3566."""
-    graph = read_model(GRAPHS[name](), tmp_path)
+    graph = read_model(GRAPHS[name]())
     for build in builds_of(name, *THREE):
         lowered = laid_out(graph, build.platform, build.quant)
         printed = [row.name for row in answers()[build].rows]

@@ -11,11 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cost.lowered import Lowered
-from engine.cost.memory.layout import feature_bytes
-from engine.cost.memory.working import working_bytes
-from engine.facts.npu import NpuDtype
-from tests.cost.support import Layers, npu_of
+from tests.cost.support import Layers
 
 with Path(__file__).with_name("attention.csv").open(encoding="utf-8") as file:
     ASKED = list(csv.DictReader(file))
@@ -24,20 +20,19 @@ HALF_FILLED = ("40", "48", "64")
 
 
 def worked(row: dict[str, str]) -> int:
-    npu = npu_of(row["chip"])
-    maker = Layers(npu.family, "int8" if row["dtype"] == "int8" else "float16")
+    maker = Layers(row["chip"], row["dtype"])
     heads, depth, queries, keys = (int(row[key]) for key in ("heads", "depth", "queries", "keys"))
     for name, count in (("query", queries), ("key", keys), ("value", keys), ("mixed", queries)):
         maker.feature(name, heads, depth, 1, count)
-    layer = maker.layer("exSDPAttention", "query", "key", "value", to=("mixed",))
-    return working_bytes(layer, npu, maker.lowered())
+    maker.layer("exSDPAttention", "query", "key", "value", to=("mixed",))
+    return maker.working()
 
 
-def single(kind: str, chip: str, dtype: NpuDtype, shape: tuple[int, ...]) -> Lowered:
+def single(kind: str, chip: str, dtype: str, shape: tuple[int, ...]) -> Layers:
     """One layer that keeps its shape."""
-    maker = Layers(npu_of(chip).family, dtype)
+    maker = Layers(chip, dtype)
     maker.layer(kind, maker.feature("x", *shape), to=(maker.feature("y", *shape),))
-    return maker.lowered()
+    return maker
 
 
 @pytest.mark.parametrize("chip", sorted({row["chip"] for row in ASKED}))
@@ -73,10 +68,9 @@ def test_attention_of_more_than_32_rows(chip: str) -> None:
     ],
 )
 def test_softmax_of_maps(
-    chip: str, dtype: NpuDtype, shape: tuple[int, int, int, int], size: int
+    chip: str, dtype: str, shape: tuple[int, int, int, int], size: int
 ) -> None:
-    lowered = single("exSoftmax13", chip, dtype, shape)
-    assert working_bytes(lowered.layers[0], npu_of(chip), lowered) == size
+    assert single("exSoftmax13", chip, dtype, shape).working() == size
 
 
 @pytest.mark.parametrize(
@@ -91,11 +85,10 @@ def test_softmax_of_maps(
     ],
 )
 def test_the_last_head_fills_a_tile(
-    chip: str, dtype: NpuDtype, shape: tuple[int, int, int, int], size: int
+    chip: str, dtype: str, shape: tuple[int, int, int, int], size: int
 ) -> None:
     kind = "exMatMul" if chip == "rk3566" else "exSDPAttention"
-    lowered, npu = single(kind, chip, dtype, shape), npu_of(chip)
-    assert feature_bytes(lowered.tensors["y"], npu, lowered.layers[0], lowered) == size
+    assert single(kind, chip, dtype, shape).stored("y") == size
 
 
 @pytest.mark.parametrize(
@@ -117,17 +110,15 @@ def test_the_last_head_fills_a_tile(
 def test_heads_are_split_and_joined(
     chip: str, rows: int, heads: int, depth: int, split: int, join: int
 ) -> None:
-    npu = npu_of(chip)
     shapes = (1, heads * depth, 1, rows), (heads, depth, 1, rows)
     for (before, after), size in ((shapes, split), (shapes[::-1], join)):
-        maker = Layers(npu.family)
+        maker = Layers(chip)
         for name, shape in {"w": before, "x": before, "y": after, "z": after}.items():
             maker.feature(name, *shape)
         maker.layer("Conv", "w", to=("x",))
         maker.layer("Reshape", "x", to=("y",))
         maker.layer("exSDPAttention", "y", to=("z",))
-        lowered = maker.lowered()
-        assert working_bytes(lowered.layers[1], npu, lowered) == size, before
+        assert maker.working(1) == size, before
 
 
 @pytest.mark.parametrize(
@@ -142,10 +133,8 @@ def test_heads_are_split_and_joined(
 def test_joined_heads_fill_tiles_for_a_convolution(
     chip: str, rows: int, heads: int, depth: int, size: int
 ) -> None:
-    npu = npu_of(chip)
-    maker = Layers(npu.family)
+    maker = Layers(chip)
     maker.feature("x", heads, depth, 1, rows)
     maker.layer("Reshape", "x", to=(maker.feature("y", 1, heads * depth, 1, rows),))
     maker.conv("c", "y", 16)
-    lowered = maker.lowered()
-    assert feature_bytes(lowered.tensors["y"], npu, lowered.layers[0], lowered) == size
+    assert maker.stored("y") == size

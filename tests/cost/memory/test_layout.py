@@ -8,16 +8,13 @@ import pytest
 
 from engine.cost.lowered import LoweredTensor
 from engine.cost.memory.layout import converted_bytes, feature_bytes
-from engine.cost.memory.plan import plan_memory
 from engine.cost.memory.weights import constant_bytes
-from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuDtype
-from tests.cost.support import Layers, npu_of
+from tests.cost.support import Layers
 
 
-def spans(maker: Layers, chip: str) -> dict[str, int]:
-    plan = plan_memory(maker.lowered(), npu_of(chip))
-    return {span.tensor: span.end - span.start for span in plan.spans}
+def spans(maker: Layers) -> dict[str, int]:
+    return {span.tensor: span.end - span.start for span in maker.plan().spans}
 
 
 @pytest.mark.parametrize(
@@ -35,9 +32,9 @@ def spans(maker: Layers, chip: str) -> dict[str, int]:
 def test_channels_in_groups_pixels_in_fours(
     chip: str, dtype: NpuDtype, shape: tuple[int, ...], size: int
 ) -> None:
-    maker = Layers(npu_of(chip).family, dtype)
+    maker = Layers(chip, dtype)
     tensor = LoweredTensor("x", shape, dtype)
-    assert feature_bytes(tensor, npu_of(chip), None, maker.lowered()) == size
+    assert feature_bytes(tensor, maker.npu, None, maker.lowered()) == size
 
 
 @pytest.mark.parametrize(
@@ -45,9 +42,9 @@ def test_channels_in_groups_pixels_in_fours(
     [("rk3566", 28, 28 * 3 * 32), ("rk3566", 20, 20 * 3 * 24), ("rk3588", 20, 20 * 3 * 32)],
 )
 def test_an_image_keeps_its_channels_and_pads_its_rows(chip: str, width: int, size: int) -> None:
-    maker = Layers(npu_of(chip).family)
+    maker = Layers(chip)
     maker.output(maker.conv("c", maker.input("x", 1, 3, width, width), 16, kernel=3))
-    assert spans(maker, chip)["x"] == size
+    assert spans(maker)["x"] == size
 
 
 @pytest.mark.parametrize(
@@ -64,10 +61,10 @@ def test_an_image_keeps_its_channels_and_pads_its_rows(chip: str, width: int, si
 def test_a_convolution_writes_whole_tiles(
     chip: str, channels: int, depthwise: bool, stored: int
 ) -> None:
-    maker = Layers(npu_of(chip).family)
+    maker = Layers(chip)
     source = maker.input("x", 1, channels, 14, 14)
     maker.output(maker.conv("c", source, channels, kernel=3, depthwise=depthwise))
-    assert spans(maker, chip)["c"] == stored * 14 * 14
+    assert spans(maker)["c"] == stored * 14 * 14
 
 
 @pytest.mark.parametrize(
@@ -88,7 +85,7 @@ def test_a_1x1_that_does_not_fit_keeps_one_tile_more_on_rk3566(
     maker = Layers()
     maker.output(maker.conv("c", maker.input("x", 1, inputs, side, side), outputs))
     pixels = side * side if side == 1 else -(-side * side // 4) * 4
-    assert spans(maker, "rk3566")["c"] == (outputs + extra) * pixels
+    assert spans(maker)["c"] == (outputs + extra) * pixels
 
 
 @pytest.mark.parametrize(
@@ -107,10 +104,10 @@ def test_a_1x1_that_does_not_fit_keeps_one_tile_more_on_rk3566(
 def test_a_depthwise_in_parts_keeps_one_tile_more(
     chip: str, channels: int, side: int, stored: int
 ) -> None:
-    maker = Layers(npu_of(chip).family)
+    maker = Layers(chip)
     source = maker.input("x", 1, channels, side, side)
     maker.output(maker.conv("c", source, channels, kernel=3, depthwise=True))
-    assert spans(maker, chip)["c"] == stored * side * side
+    assert spans(maker)["c"] == stored * side * side
 
 
 @pytest.mark.parametrize(
@@ -131,12 +128,12 @@ def test_a_depthwise_in_parts_keeps_one_tile_more(
 def test_an_output_is_copied_to_the_layout_of_the_user(
     chip: str, dtype: str, shape: tuple[int, ...], sizes: tuple[int, ...]
 ) -> None:
-    maker = Layers(npu_of(chip).family)
+    maker = Layers(chip)
     maker.output(maker.feature("y", *shape, dtype=dtype))
     lowered = maker.lowered()
-    assert converted_bytes(lowered.layers[0], npu_of(chip), lowered) == sizes
+    assert converted_bytes(lowered.layers[0], maker.npu, lowered) == sizes
     on_cpu = replace(lowered.layers[0], target="CPU")
-    assert not converted_bytes(on_cpu, npu_of(chip), lowered)
+    assert not converted_bytes(on_cpu, maker.npu, lowered)
 
 
 @pytest.mark.parametrize(
@@ -146,13 +143,10 @@ def test_an_output_is_copied_to_the_layout_of_the_user(
 def test_a_concat_of_broken_groups_is_gathered_first(
     chip: str, channels: tuple[int, int], copy: int, result: int
 ) -> None:
-    maker = Layers(npu_of(chip).family)
+    maker = Layers(chip)
     one, two = (maker.feature(f"x{c}", 1, c, 10, 10) for c in channels)
     maker.layer("Concat", one, two, to=(maker.feature("y", 1, sum(channels), 10, 10),))
-    lowered = maker.lowered()
-    npu = npu_of(chip)
-    assert working_bytes(lowered.layers[0], npu, lowered) == copy * 100
-    assert feature_bytes(lowered.tensors["y"], npu, lowered.layers[0], lowered) == result * 100
+    assert (maker.working(), maker.stored("y")) == (copy * 100, result * 100)
 
 
 @pytest.mark.parametrize(
@@ -168,15 +162,12 @@ def test_rows_of_batches_become_a_map_in_whole_tiles(
     chip: str, dtype: NpuDtype, channels: int, rows: int, copies: int, result: int
 ) -> None:
     """As behind a norm over channels: (H, W, 1, C) becomes (1, C, H, W)."""
-    npu = npu_of(chip)
-    maker = Layers(npu.family, dtype)
+    maker = Layers(chip, dtype)
     flat = maker.feature("x", 1, rows * rows, 1, channels)
     maker.layer("Reshape", flat, to=(maker.feature("y", rows, rows, 1, channels),))
     maker.layer("Transpose", "y", to=(maker.feature("z", 1, channels, rows, rows),))
     maker.conv("c", "z", 16)
-    lowered = maker.lowered()
-    assert working_bytes(lowered.layers[1], npu, lowered) == copies
-    assert feature_bytes(lowered.tensors["z"], npu, lowered.layers[1], lowered) == result
+    assert (maker.working(1), maker.stored("z", 1)) == (copies, result)
 
 
 @pytest.mark.parametrize(("mode", "size"), [("nearest", 64), ("linear", 24 * 66 * 130 + 32)])
@@ -184,8 +175,7 @@ def test_a_resize_between_pixels_works_on_a_bordered_copy(mode: str, size: int) 
     maker = Layers()
     source = maker.feature("x", 1, 19, 64, 128)
     maker.layer("Resize", source, to=(maker.feature("y", 1, 19, 512, 1024),), mode=mode)
-    lowered = maker.lowered()
-    assert working_bytes(lowered.layers[0], npu_of("rk3566"), lowered) == size
+    assert maker.working() == size
 
 
 @pytest.mark.parametrize(
@@ -203,7 +193,7 @@ def test_a_resize_between_pixels_works_on_a_bordered_copy(mode: str, size: int) 
 def test_weights_and_biases_are_padded(
     chip: str, dtype: NpuDtype, inputs: int, outputs: int, depthwise: bool, weight: int, bias: int
 ) -> None:
-    maker = Layers(npu_of(chip).family, dtype)
+    maker = Layers(chip, dtype)
     maker.output(maker.conv("c", maker.input("x", 1, inputs, 7, 7), outputs, depthwise=depthwise))
-    sizes = [size for _, size in constant_bytes(maker.lowered(), npu_of(chip))]
+    sizes = [size for _, size in constant_bytes(maker.lowered(), maker.npu)]
     assert sizes == [weight, bias][: 2 if dtype == "int8" else 1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx
 import pytest
 
@@ -36,12 +34,10 @@ def normed(channels: int, size: tuple[int, int]) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize(("chip", "dtype", "size"), ASKED)
-def test_a_norm_over_channels_of_a_map(
-    chip: str, dtype: NpuDtype, size: tuple[int, int], tmp_path: Path
-) -> None:
+def test_a_norm_over_channels_of_a_map(chip: str, dtype: NpuDtype, size: tuple[int, int]) -> None:
     found = []
     for channels in CHANNELS:
-        graph = read_model(normed(channels, size), tmp_path)
+        graph = read_model(normed(channels, size))
         lowered = settled(laid_out(graph, chip, dtype))
         (norm,) = [layer for layer in lowered.layers if layer.kind == "exNorm"]
         found.append(working_bytes(norm, npu_of(chip), lowered))
@@ -60,7 +56,7 @@ def test_a_norm_over_channels_of_a_map(
     ],
 )
 def test_a_norm_over_a_map_whose_sides_break_groups(
-    chip: str, dtype: NpuDtype, sides: tuple[int, int, int], printed: int, tmp_path: Path
+    chip: str, dtype: NpuDtype, sides: tuple[int, int, int], printed: int
 ) -> None:
     """Axes are told apart by the order of the Transpose: they may be of one length."""
     channels, *size = sides
@@ -68,4 +64,4 @@ def test_a_norm_over_a_map_whose_sides_break_groups(
     last = m.conv("x", 8, channels, 3)
     last = m.add("InstanceNormalization", last, m.numbers(channels), m.numbers(channels))
     model = m.model(m.conv(m.add("Relu", last), channels, 8, 3))
-    assert planned(read_model(model, tmp_path), chip, dtype).internal == printed
+    assert planned(read_model(model), chip, dtype).internal == printed

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx
 import pytest
 
@@ -65,10 +63,8 @@ def halves(blocks: int, name: str) -> onnx.ModelProto:
         ("rk3576", 16, "", "1101101111110100"),
     ],
 )
-def test_parts_of_many_splits(
-    chip: str, blocks: int, name: str, second: str, tmp_path: Path
-) -> None:
-    lowered = laid_out(read_model(halves(blocks, name), tmp_path), chip, "float16")
+def test_parts_of_many_splits(chip: str, blocks: int, name: str, second: str) -> None:
+    lowered = laid_out(read_model(halves(blocks, name)), chip, "float16")
     starts = {span.tensor: span.start for span in plan_memory(lowered, npu_of(chip)).spans}
     splits = [layer.outputs for layer in lowered.layers if layer.kind == "Split"]
     assert "".join("01"[starts[a] > starts[b]] for a, b in splits) == second

@@ -55,9 +55,9 @@ def attending(rows: int, heads: int, depth: int) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("dtype", ASKED)
-def test_products_of_an_attention(dtype: NpuDtype, tmp_path: Path) -> None:
+def test_products_of_an_attention(dtype: NpuDtype) -> None:
     for size, printed in ASKED[dtype].items():
-        lowered = settled(laid_out(read_model(attending(*size), tmp_path), "rk3566", dtype))
+        lowered = settled(laid_out(read_model(attending(*size)), "rk3566", dtype))
         products = [layer for layer in lowered.layers if layer.kind == "exMatMul"]
         working = (working_bytes(each, npu_of("rk3566"), lowered) for each in products)
         assert tuple(working) == printed, size
@@ -67,13 +67,12 @@ def test_products_of_every_family() -> None:
     with Path(__file__).with_name("products.csv").open(encoding="utf-8") as file:
         asked = list(csv.DictReader(file))
     for row in asked:
-        npu = npu_of(row["chip"])
-        maker = Layers(npu.family, "int8" if row["dtype"] == "int8" else "float16")
+        maker = Layers(row["chip"], row["dtype"])
         sizes = (int(row[key]) for key in ("batch", "inner", "filters", "pixels"))
         batch, inner, filters, pixels = sizes
         maker.feature("filters", batch, inner, 1, filters)
         maker.feature("pixels", batch, inner, 1, pixels)
         maker.feature("product", batch, filters, 1, pixels)
-        layer = maker.layer("exMatMul", "filters", "pixels", to=("product",))
-        assert working_bytes(layer, npu, maker.lowered()) == int(row["bytes"]), row
+        maker.layer("exMatMul", "filters", "pixels", to=("product",))
+        assert maker.working() == int(row["bytes"]), row
     assert len({row["chip"] for row in asked}) == 8
