@@ -19,9 +19,8 @@ from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput, TensorAttributes, zero_input
 from engine.devices.connected import open_board
-from engine.devices.measure.benchmark import core_problem
+from engine.devices.measure.benchmark import Reading, core_problem
 from engine.devices.measure.benchmark_runs import fix_clocks_of, state_by_agent
-from engine.devices.measure.conditions import Reading
 from engine.devices.measure.measured import (
     MeasuredPerf,
     Versions,

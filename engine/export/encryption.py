@@ -15,8 +15,7 @@ from engine.base.errors import CompilerError, ContainerError, EngineError, Outpu
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.base.files import atomic_copy, open_regular, refuse_existing, sha256_of
 from engine.base.text import sanitize
-from engine.container.encrypted_files import encrypt_file, encrypted_name, opens_as
-from engine.container.encryption import check_level
+from engine.container.encryption import check_level, encrypt_file, encrypted_name, opens_as
 from engine.container.keys import Key, key_findings, needed_key
 from engine.container.other_formats import other_format
 from engine.container.read import read_container

@@ -172,7 +172,7 @@ def watch(params: WatchParams, reporter: Reporter) -> Monitored:
 @runs(MONITOR_REPLAY)
 def replay(params: ReplayParams, reporter: Reporter) -> Monitored:
     """Show a recording again."""
-    from engine.devices.watch.replay import replay_recording
+    from engine.devices.watch.watch import replay_recording
 
     return replay_recording(params, reporter)
 

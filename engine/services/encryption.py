@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.base.events import ArtifactWritten, Reporter
 from engine.base.files import refuse_existing, sha256_of
 from engine.base.text import sanitize
-from engine.container.encrypted_files import decrypt_file, decrypted_name
+from engine.container.encryption import decrypt_file, decrypted_name
 from engine.container.keys import hold_key, key_of_file, key_of_text, needed_key
 from engine.export.encryption import encrypt_model, progress_teller
 from engine.services.registry import answers, runs
@@ -65,7 +65,7 @@ def decrypt(params: DecryptParams, reporter: Reporter) -> Decrypted:
     """Decrypt a container of ours with the key that is held.
 
     Raises:
-        EngineError: as of :func:`engine.container.encrypted_files.decrypt_file`.
+        EngineError: as of :func:`engine.container.encryption.decrypt_file`.
     """
     path = Path(params.path)
     target = decrypted_name(path) if params.output is None else Path(params.output)

@@ -42,7 +42,6 @@ def compare(params: RunPair) -> RunsCompared:
     Raises:
         UsageError: there is no such run, or it is damaged.
     """
-    from engine.devices.measure.history import load_run
-    from engine.devices.measure.measured_run import compare_runs
+    from engine.devices.measure.history import compare_runs, load_run
 
     return compare_runs(load_run(params.first), load_run(params.second))

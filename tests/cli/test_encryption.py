@@ -136,7 +136,7 @@ def test_without_a_key(warm: Run, model: Path, key: Path, tmp_path: Path) -> Non
 def test_inspect_without_its_key(
     warm: Run, model: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.container.encrypted_files import encrypt_file
+    from engine.container.encryption import encrypt_file
     from engine.container.keys import key_of_file
 
     secret = tmp_path / "s.rknn"

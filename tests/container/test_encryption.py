@@ -25,18 +25,16 @@ from engine.base.errors import (
 )
 from engine.base.files import sha256_of
 from engine.container import Key, encryption, read_container, write_container
-from engine.container.encrypted_files import (
-    decrypt_file,
-    decrypted_name,
-    encrypt_file,
-    encrypted_name,
-)
 from engine.container.encryption import (
     CHUNK,
     HEADER_SIZE,
     LEVELS,
+    decrypt_file,
     decrypted_chunks,
+    decrypted_name,
     encrypt,
+    encrypt_file,
+    encrypted_name,
     encrypted_size,
     read_header,
 )
@@ -279,7 +277,7 @@ def test_a_damaged_file_leaves_no_plain_part_behind(tmp_path: Path) -> None:
 _KILLED = """
 import sys, time
 from pathlib import Path
-from engine.container.encrypted_files import decrypt_file, encrypt_file
+from engine.container.encryption import decrypt_file, encrypt_file
 from engine.container.keys import key_of_text
 def told(done, total):
     if done * 2 > total:
@@ -360,14 +358,14 @@ def test_memory_stays_at_a_few_chunks(tmp_path: Path, repository: Path) -> None:
     code = """
 import resource
 from pathlib import Path
-from engine.container import encrypted_files
+from engine.container import encryption
 from engine.container.keys import key_of_text
 import cryptography.hazmat.primitives.ciphers.aead
 used = int(Path("/proc/self/statm").read_text().split()[5]) * 4096
 resource.setrlimit(resource.RLIMIT_DATA, (used + (150 << 20),) * 2)
 key = key_of_text("x")
-encrypted_files.encrypt_file(Path("in.rknn"), Path("out.rknn"), key)
-encrypted_files.decrypt_file(Path("out.rknn"), Path("back.rknn"), key)
+encryption.encrypt_file(Path("in.rknn"), Path("out.rknn"), key)
+encryption.decrypt_file(Path("out.rknn"), Path("back.rknn"), key)
 """
     subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": str(repository)}, check=True

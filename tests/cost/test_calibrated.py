@@ -11,8 +11,7 @@ from engine.api.typed import pipeline_of
 from engine.base.errors import OutputError, UsageError
 from engine.base.paths import state_folder
 from engine.devices.measure.benchmark import Cell, CellTimes, Reading, cell_result
-from engine.devices.measure.history import save_run
-from engine.devices.measure.measured_run import MeasuredRun
+from engine.devices.measure.history import MeasuredRun, save_run
 from engine.pipeline.calibrated import (
     MeasuredPoint,
     apply,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.devices.address import Address
-from engine.devices.probe.libraries import LIBRARIES
+from engine.devices.probe.versions import LIBRARIES
 from rknntui_emulator.programs import LOADERS
 from rknntui_emulator.runtime.build import Kind, build, compiler
 from tests.container.vendor import build as vendor

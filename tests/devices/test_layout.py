@@ -20,8 +20,8 @@ from engine.devices.board.layout import (
     model_name,
     new_run_name,
 )
-from engine.devices.probe.libraries import usable_libraries
 from engine.devices.probe.reading import Elf, read_elf
+from engine.devices.probe.versions import usable_libraries
 from engine.devices.transport import Completed
 from tests.devices.fake_board import ELF, ELF_ARM, FakeBoard
 
@@ -266,7 +266,7 @@ def test_the_processor_is_read_of_a_library() -> None:
 
 
 def nothing_but(board: FakeBoard, found: dict[str, bytes]) -> FakeBoard:
-    from engine.devices.probe.libraries import LIBRARIES
+    from engine.devices.probe.versions import LIBRARIES
 
     board.files.update(dict.fromkeys(LIBRARIES[1] + LIBRARIES[2]))
     board.files.update(found)

@@ -224,7 +224,7 @@ def labelled(_zoo: Path) -> Attack:
 def recording(_zoo: Path) -> Attack:
     """A watch of a board, shown again."""
     from engine.base.events import NullReporter
-    from engine.devices.watch.replay import replay_recording
+    from engine.devices.watch.watch import replay_recording
     from engine.wire.monitor import ReplayParams
 
     sample = b'{"sample":{"device":"adb:x","at":%d,"state":{"npu_load":[1.0,2.5],"npu_clock":10,'

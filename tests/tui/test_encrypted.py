@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from engine.base.errors import KeyNeededError
 from engine.container import write_container
-from engine.container.encrypted_files import encrypt_file
+from engine.container.encryption import encrypt_file
 from engine.container.keys import key_of_text
 from engine.wire.encryption import ENCRYPTION_KEY, KeyParams
 from rknntui.app import Workbench

@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.text import sanitize
-from engine.devices.measure.benchmark import BenchmarkPlan, Cell, CellTimes, Measure, loops_for
-from engine.devices.measure.conditions import Reading
+from engine.devices.measure.benchmark import (
+    BenchmarkPlan,
+    Cell,
+    CellTimes,
+    Measure,
+    Reading,
+    loops_for,
+)
 from engine.devices.probe.clocks import clock_paths, clock_plan
 from engine.devices.probe.state import once_paths, parse, watch_paths
 from engine.wire.board import BoardState

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import DeviceError, EngineError, JobCancelledError
-from engine.devices.measure.measured_run import LayerTable
+from engine.devices.measure.history import LayerTable
 from engine.devices.measure.perf_layers import LayerRow, layer_rows, unmatched_note
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.model_source import FindLayers

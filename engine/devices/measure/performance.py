@@ -27,15 +27,14 @@ from engine.devices.measure.benchmark import (
     CellResult,
     CellTimes,
     cell_result,
+    changes,
     plan_benchmark,
     run_benchmark,
 )
 from engine.devices.measure.benchmark_runs import fix_clocks_of, measure_on, state_by_agent
-from engine.devices.measure.conditions import changes
-from engine.devices.measure.history import save_run
+from engine.devices.measure.history import MeasuredRun, save_run
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
 from engine.devices.measure.measured import memory_of
-from engine.devices.measure.measured_run import MeasuredRun
 from engine.devices.measure.timings import percentile
 from engine.devices.model_source import ModelSource
 from engine.wire.devices import (

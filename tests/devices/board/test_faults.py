@@ -22,7 +22,7 @@ from engine.devices.board.layout import find_folder
 from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
-from engine.devices.probe.libraries import LIBRARIES
+from engine.devices.probe.versions import LIBRARIES
 from engine.devices.transport import Completed
 from tests.devices.board.running import IMAGE, TOTAL, opened
 from tests.devices.fake_agent import fake_agent

@@ -10,12 +10,13 @@ from engine.devices.measure.benchmark import (
     BenchmarkPlan,
     Cell,
     CellTimes,
+    Reading,
     cell_result,
+    changes,
     loops_for,
     plan_benchmark,
     run_benchmark,
 )
-from engine.devices.measure.conditions import Reading, changes
 from engine.devices.measure.measured import MeasuredPerf
 from engine.devices.measure.perf_report import Clocks
 from engine.devices.measure.perf_text import parse_perf_text

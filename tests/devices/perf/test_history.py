@@ -12,9 +12,11 @@ import pytest
 
 from engine.base.errors import OutputError, UsageError
 from engine.devices.measure import history
-from engine.devices.measure.benchmark import Cell, CellResult, CellTimes, cell_result
-from engine.devices.measure.conditions import Reading
+from engine.devices.measure.benchmark import Cell, CellResult, CellTimes, Reading, cell_result
 from engine.devices.measure.history import (
+    LayerTable,
+    MeasuredRun,
+    compare_runs,
     list_runs,
     load_run,
     measured_folder,
@@ -22,7 +24,6 @@ from engine.devices.measure.history import (
 )
 from engine.devices.measure.layer_times import read_layer_times
 from engine.devices.measure.measured import memory_use
-from engine.devices.measure.measured_run import LayerTable, MeasuredRun, compare_runs
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.graph.layers import Layer, LayerMap
 from engine.wire.devices import LayerTime

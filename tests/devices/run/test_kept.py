@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.base.errors import UsageError
-from engine.devices.measure.history import measured_folder, save_run
-from engine.devices.measure.measured_run import LayerTable, MeasuredRun
+from engine.devices.measure.history import LayerTable, MeasuredRun, measured_folder, save_run
 from engine.services import measured
 from engine.wire.devices import LayerTime
 from engine.wire.measured import Conditions

@@ -9,7 +9,7 @@ import pytest
 
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.transports.adb.transport import AdbTransport
-from engine.devices.watch.replay import replay_recording
+from engine.devices.watch.watch import replay_recording
 from engine.wire.board import BoardState
 from engine.wire.monitor import ReplayParams, WatchParams
 from tests.devices.conftest import Boards, SshBoards

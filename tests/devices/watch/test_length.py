@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.base.events import Finished, LogLine
-from engine.devices.watch import replay
+from engine.devices.watch import watch
 from engine.devices.watch.recording import Recorder
-from engine.devices.watch.replay import replay_recording
+from engine.devices.watch.watch import replay_recording
 from engine.jobs import live
 from engine.jobs.client import Worker
 from engine.jobs.job import attach
@@ -46,7 +46,7 @@ async def stands_still(folder: Path) -> bool:
 @pytest.mark.long
 def test_neither_disk_nor_memory_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "LIVE_BYTES", 64 << 10)
-    monkeypatch.setattr(replay, "_MOST_A_SECOND", 1e9)
+    monkeypatch.setattr(watch, "_MOST_A_SECOND", 1e9)
     sizes = {}
     for samples in (2_000, 20_000):
         path = recorded(tmp_path / str(samples), samples)

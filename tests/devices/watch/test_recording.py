@@ -18,7 +18,7 @@ from engine.base.errors import JobCancelledError, OutputError, OutputExistsError
 from engine.base.events import CallbackReporter
 from engine.devices.watch.board_watch import Told
 from engine.devices.watch.recording import Recorder, Recording
-from engine.devices.watch.replay import replay_recording
+from engine.devices.watch.watch import replay_recording
 from engine.wire.board import BoardFacts, BoardState, SystemMemory, Temperature
 from engine.wire.monitor import BoardNote, BoardSample, ReplayParams, WatchParams
 from tests.devices.probe.boards import rk1808

@@ -19,8 +19,7 @@ from engine.devices.agent.built import TARGETS
 from engine.devices.board import layout
 from engine.devices.transport import Transport
 from engine.devices.watch import board_watch
-from engine.devices.watch.sums import WatchSums
-from engine.devices.watch.watch import Mailbox, watch_boards
+from engine.devices.watch.watch import Mailbox, WatchSums, watch_boards
 from engine.wire.board import BoardFacts, BoardState, Power, SystemMemory, Temperature
 from engine.wire.board_tables import state_figures, watched_rows
 from engine.wire.codec import read_request

@@ -12,7 +12,7 @@ import pytest
 
 from engine.base.errors import ContainerError, OutputExistsError, UsageError
 from engine.container import encryption, read_container, write_container
-from engine.container.encrypted_files import encrypt_file
+from engine.container.encryption import encrypt_file
 from engine.container.keys import hold_key, key_of_text
 from engine.export.segments import (
     cut_container,
