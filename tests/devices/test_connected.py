@@ -34,20 +34,23 @@ def test_the_head_of_an_answer(emulated: bool) -> None:
     )
 
 
-@pytest.mark.parametrize(("limit", "whole"), [(10, True), (9, False)])
-def test_no_more_of_a_file_is_written_than_was_asked_for(limit: int, whole: bool) -> None:
-    """Whatever size the board has told."""
+@pytest.mark.parametrize(
+    ("limit", "size", "says"),
+    [(10, 7, ""), (9, 7, "larger than"), (20, 12, "could not be read or written")],
+)
+def test_no_more_of_a_file_is_written_than_was_asked_for(limit: int, size: int, says: str) -> None:
+    """And no less than the board has told."""
     stream, told = BytesIO(), list[tuple[int, int]]()
 
-    def write() -> int:
-        pieces = [b"12345", b"67890"]
+    def write() -> None:
         moved = lambda done, size: told.append((done, size))  # noqa: E731
-        return write_pieces(pieces, stream, "/tmp/out", limit=limit, size=7, moved=moved)
+        pieces = [b"12345", b"67890"]
+        write_pieces(pieces, stream, "/tmp/out", limit=limit, size=size, moved=moved)
 
-    if whole:
-        assert write() == 10
-        assert told == [(5, 7), (10, 10)]
-    else:
-        with pytest.raises(DeviceStorageError, match="larger than"):
+    if says:
+        with pytest.raises(DeviceStorageError, match=says):
             write()
-    assert stream.getvalue() == (b"1234567890" if whole else b"12345")
+    else:
+        write()
+        assert told == [(5, 7), (10, 10)]
+    assert stream.getvalue() == (b"12345" if limit == 9 else b"1234567890")
