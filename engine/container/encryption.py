@@ -40,7 +40,7 @@ from engine.base.files import atomic_write, open_regular
 from engine.base.text import sanitize
 from engine.container.blob import HEAD_SIZE, check_head
 from engine.container.keys import Key
-from engine.container.magic import ENCRYPTED_MAGIC
+from engine.container.magic import ENCRYPTED_MAGIC, unreadable_error
 from engine.container.other_formats import refuse_other_format
 
 VERSION = 2
@@ -446,8 +446,4 @@ def _opened(path: Path, name: str) -> BinaryIO:
     try:
         return open_regular(path)
     except OSError as error:
-        raise ContainerError(
-            f"{name} could not be read: {error.strerror or error}.",
-            cause="The path is misspelled, or it is no file, or you may not read it.",
-            remedy="Check the path, and that you have permission to read it.",
-        ) from error
+        raise unreadable_error(name, error) from error

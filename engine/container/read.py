@@ -26,8 +26,9 @@ from engine.container.encryption import (
 )
 from engine.container.graphs import join_graph, join_table
 from engine.container.keys import Key, needed_key
+from engine.container.magic import unreadable_error
 from engine.container.other_formats import refuse_other_format
-from engine.container.write import SIZE_LIMIT, Container
+from engine.container.write import SIZE_LIMIT, About, Container
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.layers import LayerMap
 from engine.wire.codec import typed
@@ -75,7 +76,7 @@ def _opened(stored: bytes, name: str, key: Key | None) -> tuple[bytes, int | Non
 
 def _container(frame: Frame, name: str, stored: bytes, level: int | None) -> Container:
     parts = _Parts(frame.sections, name)
-    about = parts.record("about", _About)
+    about = parts.record("about", About)
     table = parts.table()
     return Container(
         name=about.name,
@@ -108,17 +109,7 @@ def _bytes_of(path: Path, name: str) -> bytes:
     except SourceModelError as error:
         raise ContainerError(error.what, cause=error.cause, remedy=error.remedy) from error
     except OSError as error:
-        raise ContainerError(
-            f"{name} could not be read: {error.strerror or error}.",
-            remedy="Check that you have permission to read it.",
-        ) from error
-
-
-@dataclass(frozen=True)
-class _About:
-    name: str
-    quantized: bool
-    target_platform: str | None = None
+        raise unreadable_error(name, error) from error
 
 
 @dataclass(frozen=True)

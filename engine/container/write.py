@@ -39,6 +39,15 @@ _RUN_ONLY = ("stages", "container_bytes", "next_command")
 
 
 @dataclass(frozen=True)
+class About:
+    """The first section."""
+
+    name: str
+    quantized: bool
+    target_platform: str | None = None
+
+
+@dataclass(frozen=True)
 class ContainerContent:
     """What is written; equal content gives equal bytes.
 
@@ -111,9 +120,10 @@ def write_container(content: ContainerContent) -> bytes:
         ContainerError: a number that JSON does not have (NaN, infinity), or more than 2 GiB.
         GraphError: the graph cannot be serialised.
     """
+    about = About(content.name, content.quantized, content.target_platform)
     structure, weights, places = split_graph(content.graph)
     sections: dict[str, bytes | bytearray] = {
-        "about": _json("about", _about(content)),
+        "about": _json("about", asdict(about)),
         "recipe": _json("recipe", dict(content.recipe)),
         "provenance": _json("provenance", asdict(content.provenance)),
     }
@@ -158,14 +168,6 @@ def write_container(content: ContainerContent) -> bytes:
             remedy="Cut the model into parts by naming inputs and outputs.",
         )
     return pack(sections, layers)
-
-
-def _about(content: ContainerContent) -> JsonObject:
-    return {
-        "name": content.name,
-        "quantized": content.quantized,
-        "target_platform": content.target_platform,
-    }
 
 
 def _json(section: str, data: Any) -> bytes:

@@ -56,11 +56,7 @@ class Address:
 
     def __post_init__(self) -> None:
         if fault := self._fault():
-            raise UsageError(
-                f"{_quoted(str(self))} is not the address of a board.",
-                cause=fault,
-                remedy=f"Write {FORMS}.",
-            )
+            raise _refused(str(self), fault)
 
     @classmethod
     def parse(cls, text: str) -> Address:

@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.base.errors import ContainerError
 from engine.base.files import sha256_of
 from engine.base.findings import Finding
-from engine.container.magic import MAGIC
+from engine.container.magic import MAGIC, unreadable_error
 from engine.container.vendor.layer_list import read_layer_list
 from engine.container.vendor.model import VendorMemory, VendorModel
 from engine.container.vendor.npu import IDENTIFIER, read_mini, read_npu
@@ -44,10 +44,7 @@ def _digest(path: Path) -> str:
     try:
         return sha256_of(path)
     except OSError as error:
-        raise ContainerError(
-            f"{path} could not be read: {error.strerror or error}.",
-            remedy="Check that you have permission to read it.",
-        ) from error
+        raise unreadable_error(path, error) from error
 
 
 def vendor_origin(path: Path) -> str:

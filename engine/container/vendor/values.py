@@ -25,6 +25,7 @@ from engine.base.errors import ContainerError
 from engine.base.formats.flatbuffers import FlatBuffer, FlatTable
 from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import sanitize
+from engine.container.magic import unreadable_error
 
 # far above what the largest model needs, far below what hurts
 _FLAT_BUDGET = 48 << 20
@@ -171,11 +172,7 @@ def _mapped(path: Path, name: str) -> mmap.mmap:
             remedy="Check the path; relative paths start at the current folder.",
         ) from error
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ContainerError(
-            f"{name} could not be read: {reason}.",
-            remedy="Check that you have permission to read it.",
-        ) from error
+        raise unreadable_error(name, error) from error
 
 
 JSON_LIMIT = 8 << 20

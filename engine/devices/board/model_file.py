@@ -47,6 +47,7 @@ def model_file(path: Path) -> ModelFile:
         ContainerError: missing, unreadable or damaged; no compiled model.
     """
     # they load ONNX: a worker that looks at boards without a model is to stay small
+    from engine.container.magic import unreadable_error
     from engine.container.other_formats import other_format
     from engine.container.vendor import inspect_vendor
 
@@ -55,10 +56,7 @@ def model_file(path: Path) -> ModelFile:
             head = stream.read(_HEAD)
         size, sha256 = path.stat().st_size, sha256_of(path)
     except OSError as error:
-        raise ContainerError(
-            f"{path} could not be read: {error.strerror or error}.",
-            remedy="Check the path, and that you have permission to read it.",
-        ) from error
+        raise unreadable_error(path, error) from error
     kind = other_format(head)
     if not kind:
         return ModelFile(path=path, name=_name(path), size=size, sha256=sha256, ours=True)

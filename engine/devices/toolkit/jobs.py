@@ -71,10 +71,7 @@ def run_by_job(address: Address, params: RunParams, source: ModelSource, reporte
             saved = save_outputs(files, reporter, force=params.force)
             times = list(_times(board, rknn, params.loops, stage, reporter))
         first.close()  # one object at a time: the board has one NPU
-        table = LayerTimes()
-        if params.layers:
-            with stages.stage(_LAYERS), board.session(perf=True) as timed:
-                table = layer_times_of(board.report(timed), source.layers, told=source.told)
+        table = _layers(board, source, stages) if params.layers else LayerTimes()
     figures, floats = source.figures(names, arrays, paths, params.top, "measured")
     return Ran(
         **vars(board.head(*notes, *table.notes, *floats)),
@@ -170,10 +167,7 @@ def perf_by_job(
 
             cells = tuple(run_benchmark(plan, measure))
         first.close()
-        table = LayerTimes()
-        if params.layers:
-            with stages.stage(_LAYERS), board.session(perf=True) as timed:
-                table = layer_times_of(board.report(timed), source.layers, told=source.told)
+        table = _layers(board, source, stages) if params.layers else LayerTimes()
     unfixed = ("The clocks were not fixed: the toolkit has no way to do it.",)
     head = board.head(*(unfixed if params.fix_clocks else ()), *table.notes)
     return kept_performance(head, board.file, source, plan, cells, table, reporter)
@@ -189,6 +183,11 @@ def _board(
             remedy="Compile the build with the vendor's toolkit, and give the .rknn that it makes.",
         )
     return toolkit_board(address, source.path, reporter)
+
+
+def _layers(board: ToolkitBoard, source: ModelSource, stages: BoardStages) -> LayerTimes:
+    with stages.stage(_LAYERS), board.session(perf=True) as rknn:
+        return layer_times_of(board.report(rknn), source.layers, told=source.told)
 
 
 def _only_auto(cores: str) -> None:
