@@ -123,7 +123,6 @@ class BoardRuntime:
         *,
         perf: bool = False,
         core_mask: int | None = None,
-        flags: int = 0,
         library: str = "",
         seconds: float = OPEN_SECONDS,
         moved: Moved | None = None,
@@ -134,7 +133,6 @@ class BoardRuntime:
             model: a compiled model of this machine; what is on the board already is not sent again.
             perf: have the runtime time each layer, which slows the run.
             core_mask: which cores of the NPU, as ``rknn_set_core_mask`` takes it.
-            flags: ``RKNN_FLAG_*`` beside those.
             library: absolute path of a runtime library on the board; None tries the usual ones.
             seconds: that the runtime may take.
             moved: told how much of the file is on the board.
@@ -182,7 +180,7 @@ class BoardRuntime:
             "libraries": list(libraries),
             "perf": perf,
             "core_mask": core_mask,
-            "flags": flags,
+            "flags": 0,  # ``RKNN_FLAG_*`` beside those
         }
         try:
             answer = session.ask("open", params, seconds=seconds)

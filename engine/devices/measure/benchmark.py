@@ -213,7 +213,6 @@ def plan_benchmark(
     cores: Sequence[str] = ("auto",),
     batches: Sequence[int] = (1,),
     threads: Sequence[int] = (1,),
-    built: Sequence[int] = (1,),
     warmup: int = 5,
     loops: int | None = None,
     seconds: float | None = None,
@@ -225,8 +224,8 @@ def plan_benchmark(
     Args:
         target: name of the chip.
         cores: keys of :data:`CORE_MASKS`.
-        batches, threads: how many frames and threads.
-        built: batches that there is a model for.
+        batches: of the models that there are.
+        threads: how many.
         warmup: runs before those that count.
         loops: runs that count; 50 where neither it nor ``seconds`` is given.
         seconds: how long to run, in place of ``loops``.
@@ -255,7 +254,7 @@ def plan_benchmark(
             f"A grid of {len(grid)} points cannot be measured.",
             remedy=f"Choose from 1 to {_MOST_CELLS} points.",
         )
-    reasons = [(cell, _impossible(cell, facts, built)) for cell in grid]
+    reasons = [(cell, _impossible(cell, facts)) for cell in grid]
     return BenchmarkPlan(
         facts.name,
         warmup,
@@ -266,18 +265,12 @@ def plan_benchmark(
     )
 
 
-def _impossible(cell: Cell, facts: Chip, built: Sequence[int]) -> str:
+def _impossible(cell: Cell, facts: Chip) -> str:
     """Why a point cannot be measured; empty where it can."""
     if problem := core_problem(cell.core_mask, facts):
         return problem
     if cell.threads > 1 and facts.name in MINI_CHIPS:
         return f"{facts.name}'s runtime library runs a model on one thread."
-    if cell.batch not in built:
-        models = ", ".join(map(str, built)) or "none"
-        return (
-            f"There is no model for batch {cell.batch} (there is: {models}); build one with "
-            f"rknn_batch_size={cell.batch}."
-        )
     return ""
 
 

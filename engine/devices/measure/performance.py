@@ -81,7 +81,6 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
             chip,
             cores=params.cores,
             batches=(1, *models),
-            built=(1, *models),
             threads=params.threads,
             warmup=params.warmup,
             loops=params.loops,

@@ -14,7 +14,9 @@ import select
 import subprocess
 import time
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
+from typing import cast
 
 from engine.base.errors import DeviceError, DeviceTimeoutError
 from engine.base.text import sanitize
@@ -80,11 +82,11 @@ def ask_proxy(program: str, seconds: float) -> tuple[NtbDevice, ...]:
         )
     except OSError as error:
         raise _no_answer(str(error)) from error
+    stdout = cast("FileIO", process.stdout)
     # only the process that was started here is ended: a proxy that serves others stays
     try:
-        output = _output(process, time.monotonic() + seconds)
-        if process.stdout is not None:
-            process.stdout.close()  # who still talks has said too much, and ends by it
+        output = _output(stdout.fileno(), time.monotonic() + seconds)
+        stdout.close()  # who still talks has said too much, and ends by it
         code = process.wait(max(seconds, 1.0))
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         raise DeviceTimeoutError(
@@ -94,8 +96,7 @@ def ask_proxy(program: str, seconds: float) -> tuple[NtbDevice, ...]:
         ) from error
     finally:
         process.kill()
-        if process.stdout is not None:
-            process.stdout.close()
+        stdout.close()
         process.wait()
     text = output.decode("utf-8", "replace")
     if code:
@@ -103,10 +104,8 @@ def ask_proxy(program: str, seconds: float) -> tuple[NtbDevice, ...]:
     return proxy_devices(text)
 
 
-def _output(process: subprocess.Popen[bytes], end: float) -> bytes:
-    if process.stdout is None:
-        return b""
-    handle, output = process.stdout.fileno(), bytearray()
+def _output(handle: int, end: float) -> bytes:
+    output = bytearray()
     ready = select.poll()
     ready.register(handle, select.POLLIN)
     while len(output) < _OUTPUT_LIMIT:
