@@ -7,7 +7,7 @@ integer kernels are those of the whole graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -80,13 +80,8 @@ class GoldenRunner:
 
     def __init__(self, graph: Graph, parts: Sequence[Sequence[Row]]) -> None:
         model = SubmodelBuilder(graph)
-        stops: set[str] = set()
-        self._parts: list[Submodel | None] = []
+        self._parts = _in_parts(model, ([row.golden for row in rows] for rows in parts))
         self._keep: list[set[str]] = []
-        for rows in parts:
-            outputs = [row.golden for row in rows if not model.is_input(row.golden)]
-            self._parts.append(model.submodel(outputs, stops) if outputs else None)
-            stops.update(outputs)
 
     def keep_for(self, isolated: IsolatedLayerRunner | None) -> None:
         """Note which tensors of earlier parts later ones need, layers that run alone too."""
@@ -137,17 +132,12 @@ class SimulatedRunner:
             for row in rows
             if row.simulated is not None
         }
-        stops: set[str] = set()
         self._rows = parts
-        self._parts: list[Submodel | None] = []
-        for rows in parts:
-            outputs = [
-                self.quantized_tensors[row.simulated].tensor for row in rows if row.simulated
-            ]
-            outputs = [name for name in dict.fromkeys(outputs) if not self.model.is_input(name)]
-            part = self.model.submodel(outputs, stops, fast=fast) if outputs else None
-            self._parts.append(part)
-            stops.update(outputs)
+        wanted = (
+            [self.quantized_tensors[row.simulated].tensor for row in rows if row.simulated]
+            for rows in parts
+        )
+        self._parts = _in_parts(self.model, wanted, fast=fast)
         self._keep = needed_later([set(part.inputs) if part else set() for part in self._parts])
 
     def run(self, index: int, feeds: Mapping[str, np.ndarray], known: Tensors) -> Tensors:
@@ -274,6 +264,19 @@ class IsolatedLayerRunner:
             copy.output[0] = name if one.output[0] == name else _GOLDEN + one.output[0]
             copies.append(copy)
         return copies
+
+
+def _in_parts(
+    model: SubmodelBuilder, tensors: Iterable[list[str]], *, fast: bool = False
+) -> list[Submodel | None]:
+    """What computes the tensors of every part, each fed with those of the parts before."""
+    stops: set[str] = set()
+    parts: list[Submodel | None] = []
+    for names in tensors:
+        outputs = [name for name in dict.fromkeys(names) if not model.is_input(name)]
+        parts.append(model.submodel(outputs, stops, fast=fast) if outputs else None)
+        stops.update(outputs)
+    return parts
 
 
 def _run_part(

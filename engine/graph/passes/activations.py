@@ -85,8 +85,7 @@ class CanonicalClamps(NodePass):
     def _extremum(self, node: ir.Node, edit: Editor) -> bool:
         if len(node.inputs) != 2:
             return False
-        for index in (0, 1):
-            held, source = node.inputs[index], node.inputs[1 - index]
+        for held, source in _either_way(node):
             numbers = array(held)
             if numbers is None or source is None or is_constant(source) or source.shape is None:
                 continue
@@ -102,11 +101,11 @@ class CanonicalClamps(NodePass):
 
     def _leaky(self, node: ir.Node, source: ir.Value, edit: Editor) -> bool:
         if node.op_type == "PRelu":
-            slope, name = uniform_value(input_at(node, 1)), "PRelu to LeakyRelu"
+            slope = uniform_value(input_at(node, 1))
             if slope is None:
                 return False
             edit.replace_with(node, "LeakyRelu", [source], {"alpha": slope})
-            return self.did(name)
+            return self.did("PRelu to LeakyRelu")
         if node.attributes.get_float("alpha", 0.01) != 0:
             return False
         edit.replace_with(node, "Relu", [source])
@@ -132,21 +131,17 @@ class HardActivations(NodePass):
 
     def _unit_clip(self, node: ir.Node, edit: Editor) -> bool:
         """``clip(a * x + b, 0, 1)`` is HardSigmoid by definition."""
-        if clamp_bounds(node) != (0.0, 1.0) or node.inputs[0] is None:
-            return False
-        add = node.inputs[0].producer()
-        if add is None or add.op_type != "Add" or only_reader(node.inputs[0]) is not node:
+        add = maker_of(node.inputs[0], "Add")
+        if clamp_bounds(node) != (0.0, 1.0) or add is None:
             return False
         offset, scaled = _number_and_other(add)
-        if offset is None or scaled is None:
-            return False
-        multiply = scaled.producer()
-        if multiply is None or multiply.op_type not in ("Mul", "Div"):
+        multiply = maker_of(scaled, "Mul", "Div")
+        if offset is None or multiply is None or only_reader(node.inputs[0]) is not node:
             return False
         if only_reader(scaled) is not add:
             return self.near(node, f"the output of {multiply.name} is read elsewhere too")
         slope, source = _number_and_other(multiply)
-        if slope is None or source is None or slope == 0:
+        if not slope or source is None:
             return False
         slope = slope if multiply.op_type == "Mul" else 1 / slope
         edit.replace_with(
@@ -161,8 +156,8 @@ class HardActivations(NodePass):
             return False
         if abs((number if node.op_type == "Mul" else 1 / number if number else 0) * 6 - 1) > 1e-6:
             return False
-        product = clipped.producer()
-        if product is not None and product.op_type == "Mul":
+        product = maker_of(clipped, "Mul")
+        if product is not None:
             return self._product_sixth(node, product, edit)
         shifted = _shifted(clipped)
         if shifted is None or only_reader(clipped) is not node:
@@ -177,10 +172,9 @@ class HardActivations(NodePass):
         """``x * clip(x + 3, 0, 6) / 6`` is HardSwish."""
         if only_reader(product.outputs[0]) is not node:
             return False
-        for index in (0, 1):
-            clipped, source = product.inputs[index], product.inputs[1 - index]
-            shifted = None if clipped is None else _shifted(clipped)
-            if clipped is None or shifted is None or shifted[0] is not source:
+        for clipped, source in _either_way(product):
+            shifted = _shifted(clipped)
+            if shifted is None or shifted[0] is not source:
                 continue
             if only_reader(clipped) is not product:
                 return False
@@ -192,12 +186,9 @@ class HardActivations(NodePass):
         """``x * HardSigmoid(x)`` with slope 1/6 and offset 1/2."""
         if node.op_type != "Mul":
             return False
-        for index in (0, 1):
-            gate, source = node.inputs[index], node.inputs[1 - index]
-            hard = maker_of(gate)
-            if gate is None or hard is None or hard.op_type != "HardSigmoid":
-                continue
-            if hard.inputs[0] is not source or only_reader(gate) is not node:
+        for gate, source in _either_way(node):
+            hard = maker_of(gate, "HardSigmoid")
+            if hard is None or hard.inputs[0] is not source or only_reader(gate) is not node:
                 continue
             slope = hard.attributes.get_float("alpha", 0.2)
             if abs(slope * 6 - 1) > 1e-6 or hard.attributes.get_float("beta", 0.5) != 0.5:
@@ -209,9 +200,9 @@ class HardActivations(NodePass):
 
 def _number_and_other(node: ir.Node) -> tuple[float | None, ir.Value | None]:
     """The one number of a Mul, Add or Div by a constant, and the other operand."""
-    orders = ((1, 0),) if node.op_type == "Div" else ((1, 0), (0, 1))
-    for index, other in orders:
-        numbers, source = array(node.inputs[index]), node.inputs[other]
+    orders = _either_way(node)[1:] if node.op_type == "Div" else reversed(_either_way(node))
+    for number, source in orders:
+        numbers = array(number)
         if numbers is None or source is None or is_constant(source) or source.shape is None:
             continue
         if numbers.size == 1 and numbers.ndim <= len(source.shape):
@@ -219,15 +210,19 @@ def _number_and_other(node: ir.Node) -> tuple[float | None, ir.Value | None]:
     return None, None
 
 
-def _shifted(clipped: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
+def _either_way(node: ir.Node) -> tuple[tuple[ir.Value | None, ir.Value | None], ...]:
+    """The two operands of a node, in both orders."""
+    left, right = node.inputs
+    return (left, right), (right, left)
+
+
+def _shifted(clipped: ir.Value | None) -> tuple[ir.Value, list[ir.Node]] | None:
     """The source and the nodes of ``clip(x + 3, 0, 6)``, where the sum is read nowhere else."""
-    clip = clipped.producer()
-    if clip is None or clip.op_type != "Clip" or clamp_bounds(clip) != (0.0, 6.0):
+    clip = maker_of(clipped, "Clip")
+    if clip is None or clamp_bounds(clip) != (0.0, 6.0):
         return None
-    if clip.inputs[0] is None or only_reader(clip.inputs[0]) is not clip:
-        return None
-    add = clip.inputs[0].producer()
-    if add is None or add.op_type != "Add":
+    add = maker_of(clip.inputs[0], "Add")
+    if add is None or only_reader(clip.inputs[0]) is not clip:
         return None
     number, source = _number_and_other(add)
     return (source, [add, clip]) if source is not None and number == 3 else None
@@ -248,8 +243,8 @@ class HoistActivations(NodePass):
     def rewrite(self, node: ir.Node, edit: Editor) -> bool:
         """One clamp with constant bounds."""
         source = node.inputs[0]
-        passed = maker_of(source)
-        if source is None or passed is None or passed.op_type not in self._PASSED:
+        passed = maker_of(source, *self._PASSED)
+        if passed is None:
             return False
         if clamp_bounds(node) is None or len(passed.outputs) > 1:
             return False
@@ -260,20 +255,17 @@ class HoistActivations(NodePass):
             if value is None or not self._leads_to_fusion(value):
                 return self.near(node, f"an input of {passed.name} comes from nothing to fuse with")
         inputs = list(passed.inputs)
-        for index in range(count):
-            value = inputs[index]
-            if value is None:
-                continue
-            clamp = edit.insert(
-                node.op_type,
-                [value, *node.inputs[1:]],
-                before=passed,
-                like=value,
-                name=f"{node.name}_{index}" if count > 1 else f"{node.name}_first",
-                output=f"{value.name}_clamped",
-                origin=[node],
-            )
-            inputs[index] = clamp.outputs[0]
+        for index, value in enumerate(inputs[:count]):
+            if value is not None:
+                inputs[index] = edit.insert(
+                    node.op_type,
+                    [value, *node.inputs[1:]],
+                    before=passed,
+                    like=value,
+                    name=f"{node.name}_{index}" if count > 1 else f"{node.name}_first",
+                    output=f"{value.name}_clamped",
+                    origin=[node],
+                ).outputs[0]
         for constant in node.inputs[1:]:
             if constant is not None:
                 edit.share(constant)

@@ -29,10 +29,7 @@ def permutation(node: ir.Node) -> tuple[int, ...] | None:
 
 def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes ``perm``."""
-    back = [0] * len(perm)
-    for index, axis in enumerate(perm):
-        back[axis] = index
-    return tuple(back)
+    return tuple(np.argsort(perm).tolist())
 
 
 def data_inputs(node: ir.Node) -> list[int]:
@@ -50,16 +47,10 @@ def accepts_layout(node: ir.Node, rank: int) -> bool:
     for index in data_inputs(node):
         value = node.inputs[index]
         numbers = array(value)
-        if numbers is not None and op != "Concat":
-            if numbers.ndim > rank:
-                return False
-        elif numbers is not None:
-            if numbers.ndim != rank:
-                return False
-        else:
-            dims = shape(value)
-            if dims is None or len(dims) != rank:
-                return False
+        dims = shape(value) if numbers is None else numbers.shape
+        broadcasts = numbers is not None and op != "Concat"
+        if dims is None or len(dims) > rank or (len(dims) < rank and not broadcasts):
+            return False
     dims = shape(node.outputs[0])
     if dims is None or len(dims) != rank:
         return False
@@ -321,14 +312,9 @@ class TransposeToReshape(NodePass):
         after = [dims[axis] for axis in perm]
         if moved != sorted(moved) or 0 in dims or tuple(after) == dims:
             return False
-        target = edit.constant(integer_array(after), f"{node.name}_shape")
+        target = edit.constant(np.array(after, np.int64), f"{node.name}_shape")
         edit.replace_with(node, "Reshape", [node.inputs[0], target])
         return self.did("Transpose to Reshape")
-
-
-def integer_array(numbers: list[int]) -> np.ndarray:
-    """Numbers as the int64 vector that ONNX wants for shapes and axes."""
-    return np.array(numbers, dtype=np.int64)
 
 
 class LayoutPropagation(Pass):
