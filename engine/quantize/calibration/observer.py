@@ -181,14 +181,14 @@ class ActivationObserver:
     def _seen(self, name: str, array: np.ndarray, sample: int, is_input: bool) -> SampleStats:
         low, high, values = _reduced(array, name in self._channels)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise _not_finite(array, name, sample, is_input)
+            raise not_finite(array, name, sample, is_input)
         return SampleStats(low, high, values, array if name in self._summed else None)
 
     def _follows(self, seen: SampleStats, name: str, rising: Rising, sample: int) -> SampleStats:
         with np.errstate(over="ignore"):  # told as what it is
             low, high, values = rising(seen.low), rising(seen.high), rising(seen.values)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise _not_finite(np.concatenate([low, high]), name, sample, False)
+            raise not_finite(np.concatenate([low, high]), name, sample, False)
         return SampleStats(low, high, values)
 
 
@@ -298,7 +298,8 @@ def _ends(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows.min(axis=1), rows.max(axis=1)
 
 
-def _not_finite(array: np.ndarray, tensor: str, sample: int, is_input: bool) -> QuantizationError:
+def not_finite(array: np.ndarray, tensor: str, sample: int, is_input: bool) -> QuantizationError:
+    """The error of a tensor that holds such values on a sample."""
     bad = int(array.size - np.isfinite(array).sum())
     nan = bool(np.isnan(array).any())
     where = f"{'the input' if is_input else 'tensor'} {sanitize(tensor)!r}"

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 
 from engine.base.errors import QuantizationError
 from engine.base.events import Progress, Reporter
-from engine.base.text import sanitize
 from engine.graph.execute import PartedRun
 from engine.graph.ir import Graph
 from engine.graph.ir.spec import maker_of
+from engine.quantize.calibration.observer import not_finite
 from engine.quantize.interface import Feeds
 from engine.quantize.planning.plan import Plan
 from engine.quantize.techniques.moments import Moments, make_moments
@@ -149,7 +148,7 @@ def observe(
             else:
                 total = flat.sum(axis=1)
                 if not np.isfinite(total).all() and not np.isfinite(flat).all():
-                    _raise_not_finite(name, count)
+                    raise not_finite(flat, name, count, name in inputs)
                 square = np.einsum("cp,cp->c", flat, flat)
                 row = np.stack([flat.min(axis=1), flat.max(axis=1), total, square])
                 # finite values whose sums are not: of an untrained net, say
@@ -330,12 +329,3 @@ class _Terms:
         left = {name for term, pair in self._open.items() for name in (term, *pair)}
         self._kept = {name: array for name, array in self._kept.items() if name in left}
         return needed
-
-
-def _raise_not_finite(tensor: str, sample: int) -> NoReturn:
-    raise QuantizationError(
-        f"Calibration sample {sample + 1} gives values of tensor {sanitize(tensor)!r} that are "
-        "not finite.",
-        cause="The model overflows on this sample, or the sample contains such values.",
-        remedy=f"Look at sample {sample + 1} of the dataset; check mean and std.",
-    )
