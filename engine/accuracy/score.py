@@ -21,8 +21,8 @@ One object of it is made for the float model and one for the simulated one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from inspect import isclass
 from typing import Any, Protocol
@@ -32,10 +32,10 @@ import numpy as np
 from engine.accuracy.labelled import Label, LabelledDataset
 from engine.base.errors import DatasetError, UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.base.paths import log_crash
 from engine.base.text import sanitize
 from engine.dataset import Preprocess
 from engine.graph.ir import TensorSpec
+from engine.graph.ir.custom_shapes import user_code_errors
 from engine.wire.accuracy import Score
 
 # How sure a score over a limited number of samples is: 95 % confidence intervals.
@@ -280,18 +280,9 @@ def metric_of(found: Any, name: str) -> Metric:
     )
 
 
-@contextmanager
-def _calling(name: str) -> Iterator[None]:
-    """Turn whatever the user's code raises into a UsageError; ``sys.exit`` too."""
-    try:
-        yield
-    except (Exception, SystemExit) as error:
-        log = log_crash(error)
-        raise UsageError(
-            f"{sanitize(name, 120)} failed: {type(error).__name__}: {sanitize(str(error), 300)}",
-            cause="The scoring function raised it.",
-            remedy="Correct it" + (f"; the traceback is in {log}." if log is not None else "."),
-        ) from error
+def _calling(name: str) -> AbstractContextManager[None]:
+    what = f"{sanitize(name, 120)} failed"
+    return user_code_errors("The scoring function", what, UsageError)
 
 
 def _numbers(returned: Any, name: str) -> dict[str, float]:

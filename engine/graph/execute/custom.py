@@ -12,7 +12,7 @@ import onnx_ir as ir
 from engine.base.errors import SimulationError
 from engine.base.text import sanitize, shape_text
 from engine.graph.ir.custom import CustomOperator, CustomOperators, is_custom
-from engine.graph.ir.custom_shapes import node_label, user_code_errors
+from engine.graph.ir.custom_shapes import node_label, operator_errors
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import TensorSpec, spec_of
 
@@ -88,7 +88,7 @@ class CustomCall:
         node = onnx.NodeProto()
         node.CopyFrom(self._node)
         inputs = [np.array(arrays[name]) if name else None for name in self.inputs]
-        with user_code_errors(self._operator, node, "compute", SimulationError):
+        with operator_errors(self._operator, node, "compute", SimulationError):
             result: Any = self._compute(node, inputs)
             listed = isinstance(result, tuple | list)
             arrays_given = [np.asarray(one) for one in result] if listed else []

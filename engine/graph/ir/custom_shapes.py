@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -35,21 +35,25 @@ def node_label(node: onnx.NodeProto) -> str:
 
 
 @contextmanager
-def user_code_errors(
-    operator: CustomOperator, node: onnx.NodeProto, method: str, kind: type[EngineError]
-) -> Iterator[None]:
+def user_code_errors(code: str, what: str, kind: type[EngineError]) -> Iterator[None]:
     """Turn whatever the user's code raises into an error of ``kind``; ``sys.exit`` too."""
     try:
         yield
     except (Exception, SystemExit) as error:
         log = log_crash(error)
         raise kind(
-            f"{operator.origin}: {method} failed at {node_label(node)}: {type(error).__name__}: "
-            f"{sanitize(str(error), 300)}",
-            cause="The code of the custom operator raised it.",
-            remedy="Correct that code"
-            + (f"; the traceback is in {log}." if log is not None else "."),
+            f"{what}: {type(error).__name__}: {sanitize(str(error), 300)}",
+            cause=f"{code} raised it.",
+            remedy="Correct it" + (f"; the traceback is in {log}." if log is not None else "."),
         ) from error
+
+
+def operator_errors(
+    operator: CustomOperator, node: onnx.NodeProto, method: str, kind: type[EngineError]
+) -> AbstractContextManager[None]:
+    """:func:`user_code_errors` of a method of a custom operator."""
+    what = f"{operator.origin}: {method} failed at {node_label(node)}"
+    return user_code_errors("The code of the custom operator", what, kind)
 
 
 def inferred_types(
@@ -79,7 +83,7 @@ def inferred_types(
         )
     input_shapes = [list(shape) for shape in shapes]
     kinds = [None if d is ir.DataType.UNDEFINED else np.dtype(d.numpy()) for d in dtypes]
-    with user_code_errors(operator, node, "shape_infer", GraphError):
+    with operator_errors(operator, node, "shape_infer", GraphError):
         returned: Any = operator.shape_infer(_copy(node), input_shapes, kinds)
     answer = _Answer(operator, node)
     if not isinstance(returned, tuple | list) or len(returned) != 2:
