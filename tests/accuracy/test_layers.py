@@ -18,6 +18,7 @@ from engine.accuracy.output_impact import LAYERS
 from engine.accuracy.rows import CONVERTER
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.graph.metrics import euclidean
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.report import sqnr_rank
@@ -143,6 +144,18 @@ def test_tensors_of_rank_0_have_rows(dtype: str, tmp_path: Path) -> None:
         assert row.cumulative is None or sqnr_rank(row.sqnr) > 20
     report = with_output_impact(report, done, samples[:1])
     assert any(row.output_impact for row in report.layers)
+
+
+def test_a_float_layer_alone_is_rounded_as_what_reads_it_does() -> None:
+    net = Net()
+    waves = net.op("Sin", net.input(1, 4, 4))
+    graph, samples, done = net.quantized(net.op("MatMul", waves, net.input(1, 4, 6)))
+    (row,) = (row for row in analyse(done, samples[:1]).layers if row.tensor == waves)
+    golden = Session(graph, outputs=[waves]).run(samples[0])[waves]
+    params = done.table[waves]
+    wanted = euclidean(golden, params.dequantize(params.quantize(golden)))
+    assert row.isolated is not None
+    assert row.isolated.euclidean == pytest.approx(wanted, rel=1e-4)
 
 
 MIXED: list[tuple[QuantizeSettings, dict[str, str]]] = [

@@ -254,6 +254,11 @@ CASES = {
         "hard-activations",
         constants={"three": 3.0, "zero": 0.0, "six": 6.0, "quarter": 0.3, "half": 0.5, "one": 1.0},
     ),
+    "a gate with another offset is no HardSigmoid": Case(
+        "a = Add (x, two); b = Clip (a, zero, six); y = Div (b, six)",
+        "Add Clip Div",
+        constants={"two": 2.0, "zero": 0.0, "six": 6.0},
+    ),
     "a gate with another slope is no HardSwish": Case(
         "a = HardSigmoid <alpha=0.2, beta=0.5> (x); y = Mul (x, a)",
         "HardSigmoid Mul",

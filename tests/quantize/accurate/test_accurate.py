@@ -150,7 +150,7 @@ def test_results_of_a_graph_have_room_beyond_what_was_seen() -> None:
     assert params.maximum[0] > 1.2 * seen.max()
 
 
-def test_samples_that_are_gone_are_not_counted() -> None:
+def test_samples_that_are_gone_or_not_finite_when_read_again() -> None:
     net, graph = small_cnn()
     feeds = net.feeds(9)
     seen = calibrate(graph, feeds)
@@ -158,3 +158,6 @@ def test_samples_that_are_gone_are_not_counted() -> None:
     assert least_sqnr(graph, found.graph, net.feeds(5)) > 25
     with pytest.raises(QuantizationError, match="no calibration samples"):
         quantize(graph, seen, ACCURATE, feeds=list)
+    feeds[1]["image"][0, 1, 2, 3] = np.nan
+    with pytest.raises(QuantizationError, match=r"sample 2 gives 1 values of the input .*NaN"):
+        quantize(graph, seen, ACCURATE, feeds=lambda: feeds)
