@@ -78,10 +78,6 @@ class StageCache:
                 left -= len(files[name])
             if any(_digest(data) != index["files"][name] for name, data in files.items()):
                 raise ValueError("a checksum does not fit")
-        except FileNotFoundError:
-            if folder.is_dir():
-                shutil.rmtree(folder, ignore_errors=True)
-            return None
         except (
             OSError,
             ValueError,
