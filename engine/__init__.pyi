@@ -151,7 +151,9 @@ from engine.reports.estimates import CostReport as CostReport
 from engine.reports.estimates import cost_report as cost_report
 from engine.reports.estimates import ranked as ranked
 from engine.reports.files import html_table as html_table
+from engine.reports.files import row_text as row_text
 from engine.reports.files import table_file as table_file
+from engine.reports.files import table_lines as table_lines
 from engine.reports.gates import GATE_FAILED as GATE_FAILED
 from engine.reports.gates import Gate as Gate
 from engine.reports.gates import Limits as Limits
@@ -165,8 +167,6 @@ from engine.reports.layers import layer_figures as layer_figures
 from engine.reports.layers import marked_sqnr as marked_sqnr
 from engine.reports.layers import span_text as span_text
 from engine.reports.layers import value_facts as value_facts
-from engine.reports.lines import row_text as row_text
-from engine.reports.lines import table_lines as table_lines
 from engine.reports.pictures import front_chart as front_chart
 from engine.reports.texts import answer_lines as answer_lines
 from engine.reports.texts import answer_text as answer_text

@@ -180,6 +180,11 @@ class JobCancelledError(EngineError, kind="cancelled", exit_code=130):
     """The user cancelled a job."""
 
 
+def job_cancelled() -> JobCancelledError:
+    """What a job ends with that was asked to stop."""
+    return JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
+
+
 def internal_error(error: BaseException, remedy: str) -> InternalError:
     """What the user is told of an exception that nobody expected."""
     return InternalError(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, Protocol
 
+from engine.base.errors import job_cancelled
 from engine.base.plain import JsonObject, JsonValue, Values
 
 
@@ -123,12 +124,13 @@ def _fits(declared: Any, value: Any) -> bool:
     if words.startswith("Literal["):
         return isinstance(value, str) and f'"{value}"' in words.replace("'", '"')
     if words.startswith("dict"):
-        allowed = not isinstance(value, dict) or "| None" not in words or _is_error(value)
+        allowed = not isinstance(value, dict) or "| None" not in words or is_error(value)
         return allowed and (isinstance(value, dict) or (value is None and "None" in words))
     return isinstance(value, _PLAIN[words])
 
 
-def _is_error(value: JsonObject) -> bool:
+def is_error(value: JsonObject) -> bool:
+    """Whether it is an error as a record or an event has it."""
     return all(isinstance(value.get(name), str) for name in ("kind", "what"))
 
 
@@ -179,9 +181,7 @@ class CallbackReporter:
     def check_cancelled(self) -> None:
         """Raise ``JobCancelledError`` when ``cancelled`` says so."""
         if self._cancelled is not None and self._cancelled():
-            from engine.base.errors import JobCancelledError
-
-            raise JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
+            raise job_cancelled()
 
     def finish_requested(self) -> bool:
         """What ``finish`` says."""

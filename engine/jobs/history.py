@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.base.errors import UsageError, WorkerError
+from engine.base.errors import UsageError, WorkerError, job_cancelled
 from engine.base.events import (
     Event,
     LogLine,
     StageFinished,
     StageStarted,
+    is_error,
 )
 from engine.base.files import atomic_write, open_regular, read_regular
 from engine.base.peers.far import Message
@@ -25,7 +26,6 @@ from engine.jobs.record import (
     State,
     has_begun,
     is_locked,
-    job_cancelled,
     jobs_folder,
     read_json,
 )
@@ -128,12 +128,6 @@ def write_note(job_id: str, text: str) -> None:
     )
 
 
-def _is_error(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, dict) and all(isinstance(value.get(n), str) for n in ("kind", "what"))
-    )
-
-
 def _is(kind: type, *, needed: bool = True) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind) or (value is None and not needed)
 
@@ -148,7 +142,7 @@ _JOB: dict[str, Callable[[Any], bool]] = {
 _END: dict[str, Callable[[Any], bool]] = {
     "state": lambda value: value in ("done", "failed", "cancelled"),
     "finished": is_time,
-    "error": _is_error,
+    "error": lambda value: value is None or (isinstance(value, dict) and is_error(value)),
     "summary": _is(dict, needed=False),
 }
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from engine.base.errors import JobCancelledError, WorkerError, error_from_dict
+from engine.base.errors import JobCancelledError, WorkerError, error_from_dict, job_cancelled
 from engine.base.events import Event, Finished
 from engine.base.files import output_errors
 from engine.base.paths import private_file
@@ -24,7 +24,7 @@ from engine.base.peers.near import LOOK_SECONDS, ladder
 from engine.base.plain import JsonObject
 from engine.base.process import ProcessId
 from engine.jobs.history import crashed_error, job_record
-from engine.jobs.record import has_begun, is_locked, job_cancelled, read_json
+from engine.jobs.record import has_begun, is_locked, read_json
 from engine.jobs.tail import EventTail
 
 # The pipe tells at once that a record has grown, unless native code took the interpreter's lock

@@ -28,8 +28,9 @@ import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from engine.base.errors import job_cancelled
 from engine.base.events import Event, Finished, LogLine, Partial, Progress, event_to_dict
 from engine.base.files import read_regular
 from engine.base.leftovers import make_owned
@@ -43,9 +44,6 @@ from engine.base.paths import (
 from engine.base.peers.far import LINE_LIMIT, Message, encode
 from engine.base.process import ProcessId, try_lock
 from engine.jobs.live import LiveWriter, remove_live
-
-if TYPE_CHECKING:
-    from engine.base.errors import JobCancelledError
 
 State = Literal["running", "done", "failed", "cancelled", "lost"]
 
@@ -85,13 +83,6 @@ def is_locked(path: Path) -> bool:
 def has_begun(folder: Path) -> bool:
     """Whether the turn of a job has come: its worker has opened the log."""
     return (folder / "log.txt").exists()
-
-
-def job_cancelled() -> JobCancelledError:
-    """What a job ends with that was asked to stop."""
-    from engine.base.errors import JobCancelledError
-
-    return JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
 
 
 def _write_json(path: Path, data: Any) -> None:

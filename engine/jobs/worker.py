@@ -30,6 +30,7 @@ from engine.base.errors import (
     UsageError,
     WorkerError,
     internal_error,
+    job_cancelled,
 )
 from engine.base.events import Reporter
 from engine.base.leftovers import clear_leftovers
@@ -49,7 +50,7 @@ from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, sanitize
 from engine.base.trust import trusting
 from engine.jobs.bounds import Bounds
-from engine.jobs.record import JobRecorder, job_cancelled, log_traceback, new_record
+from engine.jobs.record import JobRecorder, log_traceback, new_record
 
 Query = Callable[[Message], Message]
 JobFunction = Callable[[Message, Reporter], Message]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Never, Self, TypeVar, overload
 
 from engine.base.plain import Value, Values
 from engine.options.declare import Kind, Option, SectionName
-from engine.options.frozen import FrozenMap
+from engine.options.values import FrozenMap
 
 T = TypeVar("T")
 

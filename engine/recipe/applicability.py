@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from engine.base.findings import Finding
 from engine.options import OPTIONS
-from engine.options.frozen import frozen
+from engine.options.values import frozen
 from engine.recipe.model import Recipe
 
 

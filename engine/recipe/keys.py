@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.base.plain import JsonObject, JsonValue
 from engine.options import OPTIONS, SECTIONS, Value, option
-from engine.options.frozen import to_mutable
+from engine.options.values import to_mutable
 from engine.recipe.model import PATH_KINDS, VERSION, Recipe
 
 

@@ -23,7 +23,7 @@ from engine.options import (
     check_values,
     option,
 )
-from engine.options.frozen import frozen, to_mutable
+from engine.options.values import frozen, to_mutable
 
 # Checks across options: those that contradict each other whatever the model is.
 

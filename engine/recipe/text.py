@@ -13,7 +13,7 @@ from engine.base.errors import RecipeError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.text import did_you_mean, sanitize
 from engine.options import OPTIONS, SECTIONS, Option, Value, option
-from engine.options.frozen import frozen, to_mutable
+from engine.options.values import frozen, to_mutable
 from engine.recipe.model import (
     PATH_KINDS,
     VERSION,

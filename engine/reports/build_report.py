@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import Any
 
 from engine.base.errors import ContainerError, EngineError, UsageError
 from engine.base.plain import Values
 from engine.base.text import did_you_mean
-from engine.base.version import __version__
+from engine.base.version import __version__, version_of
 from engine.jobs.history import JobRecord, list_jobs
 from engine.options import OPTIONS
 from engine.report import sqnr_rank, summary_sections
@@ -285,9 +284,4 @@ def report_html(report: BuildReport) -> str:
 
 def _versions() -> list[tuple[str, str]]:
     found = [("rknntui", __version__), ("Python", python_version())]
-    for name in _LIBRARIES:
-        try:
-            found.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
-    return found
+    return found + [(name, told) for name in _LIBRARIES if (told := version_of(name))]

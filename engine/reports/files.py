@@ -1,4 +1,6 @@
-"""Declared tables as files: CSV and TSV with plain numbers, HTML as people read it."""
+"""Declared tables as lines of text, and as files: CSV and TSV with plain numbers, HTML as people
+read it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from engine.base.text import escaped, sanitize
+from engine.base.text import aligned, escaped, sanitize
 from engine.wire.codec import encode
 
 if TYPE_CHECKING:
@@ -17,6 +19,22 @@ if TYPE_CHECKING:
 
 _CELL = 500
 """Characters of a text in a file."""
+
+
+def table_lines(table: Table, rows: Iterable[Any], *, whole: bool = False) -> list[str]:
+    """Lines of a declared table over rows of an answer, or records; none where there are none.
+
+    ``whole``: with every column that says something, not only those of a usual screen.
+    """
+    rows = list(rows)
+    columns = table.shown(rows, None) if whole else table.shown(rows)
+    cells = [[column.show(row) for column in columns] for row in rows]
+    return aligned([[column.called for column in columns], *cells]) if rows else []
+
+
+def row_text(table: Table, row: Any) -> str:
+    """One row of a declared table as a line, told before the others are there."""
+    return "  ".join(column.show(row) for column in table.shown([row]))
 
 
 def table_file(table: Table, rows: Iterable[Any], suffix: str = ".csv") -> str:

@@ -12,7 +12,17 @@ from engine.base.text import sanitize
 from engine.build import BuildSummary as BuildSummary
 from engine.wire.accuracy import RoundingSensitivity
 from engine.wire.codec import Key, Text
-from engine.wire.flags import Flag, Force, InputFiles, Refresh, Rounding, SampleFiles, Saved, Top
+from engine.wire.flags import (
+    Flag,
+    Force,
+    InputFiles,
+    Refresh,
+    Rounding,
+    SampleFiles,
+    Saved,
+    Top,
+    output_flag,
+)
 from engine.wire.formats import FIGURE, PERCENT
 from engine.wire.method import Task
 from engine.wire.model import Saturation, Tensor
@@ -106,9 +116,7 @@ class ExportParams:
     """A recipe, the file to write, and its form; ``format`` None: as the file's suffix says."""
 
     recipe: Values
-    path: Annotated[
-        Text, Flag(name="-o --output", help="The file to write.", kind="file", metavar="FILE")
-    ]
+    path: Annotated[Text, output_flag("The file to write.")]
     format: Annotated[
         ExportForm | None,
         Flag(

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from engine.base.findings import Finding
 from engine.base.plain import Values
 from engine.wire.codec import Between, Text, Whole
-from engine.wire.flags import Flag, Nested
+from engine.wire.flags import Flag, Nested, output_flag
 from engine.wire.method import Task
 from engine.wire.record import record
 
@@ -121,7 +121,7 @@ class CodegenParams:
     build: Text | None = None
     path: Annotated[
         Text,
-        Flag(name="-o --output", help="The folder to write.", kind="folder", metavar="DIRECTORY"),
+        output_flag("The folder to write.", "folder", "DIRECTORY"),
     ]
     language: Annotated[Language, Flag(help="cpp: the C API, CMake; python: rknnlite.")] = "cpp"
     task: Annotated[

@@ -9,7 +9,7 @@ from engine.base.findings import Finding
 from engine.base.plain import Values
 from engine.wire.codec import Between, Text, Whole
 from engine.wire.cost import Step
-from engine.wire.flags import Flag, Force, Refresh
+from engine.wire.flags import Flag, Force, Refresh, output_flag
 from engine.wire.formats import COUNT
 from engine.wire.method import Task
 from engine.wire.record import record
@@ -64,12 +64,7 @@ class CompileParams:
     ] = ()
     path: Annotated[
         Text,
-        Flag(
-            name="-o --output",
-            help="A folder, a file, or a file name with {chip} in it.",
-            metavar="PATH",
-            kind="path",
-        ),
+        output_flag("A folder, a file, or a file name with {chip} in it.", "path", "PATH"),
     ]
     quantizer: Annotated[
         Literal["ours", "vendor"] | None,

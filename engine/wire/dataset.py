@@ -8,7 +8,7 @@ from engine.base.findings import Finding
 from engine.base.plain import Values
 from engine.options import option
 from engine.wire.codec import Omit, Text, Whole
-from engine.wire.flags import Argument, Flag, Force
+from engine.wire.flags import Argument, Flag, Force, output_flag
 from engine.wire.method import Query
 from engine.wire.record import record
 
@@ -51,13 +51,7 @@ class MakeParams:
     folder: Annotated[Text, Argument(help="A folder of images.", kind="path")]
     out: Annotated[
         Text,
-        Flag(
-            name="-o --output",
-            help="The file to write. Default: dataset.txt.",
-            metavar="FILE",
-            kind="file",
-            otherwise="dataset.txt",
-        ),
+        output_flag("The file to write. Default: dataset.txt.", otherwise="dataset.txt"),
     ]
     count: Annotated[int, Whole(1, 100_000), Flag(help=_COUNT.help)] = _COUNT.default
     seed: Annotated[int, Whole(0, 1 << 62), Flag(help=_SEED.help)] = _SEED.default

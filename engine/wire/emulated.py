@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from engine.wire.codec import Above, Between, Text, Whole
-from engine.wire.flags import Flag
+from engine.wire.flags import Flag, output_flag
 from engine.wire.record import record
 
 
@@ -89,12 +89,9 @@ class AgentToBuild:
     ] = ""
     output: Annotated[
         Text | None,
-        Flag(
-            name="-o --output",
-            help="Where to write it. Default: where the program finds it by itself, in place of "
-            "the one before.",
-            metavar="FILE",
-            kind="file",
+        output_flag(
+            "Where to write it. Default: where the program finds it by itself, in place of the "
+            "one before."
         ),
     ] = None
     force: Annotated[bool, Flag(help="Replace the file of -o where it exists.")] = False

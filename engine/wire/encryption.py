@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from engine.wire.codec import Text, Whole
 from engine.wire.compile import WrittenModel
-from engine.wire.flags import Argument, Flag, Force, Toolkit
+from engine.wire.flags import Argument, Flag, Force, Toolkit, output_flag
 from engine.wire.method import Nothing, Query, Task
 from engine.wire.record import record
 
@@ -53,12 +53,7 @@ class EncryptParams:
     ]
     output: Annotated[
         Text | None,
-        Flag(
-            name="-o --output",
-            help="The file to write. Default: NAME.crypt.rknn beside the model.",
-            kind="file",
-            metavar="FILE",
-        ),
+        output_flag("The file to write. Default: NAME.crypt.rknn beside the model."),
     ] = None
     level: Annotated[
         int,
@@ -123,12 +118,7 @@ class DecryptParams:
     path: Annotated[Text, Argument(metavar="MODEL")]
     output: Annotated[
         Text | None,
-        Flag(
-            name="-o --output",
-            help="The file to write. Default: its name without .crypt.",
-            kind="file",
-            metavar="FILE",
-        ),
+        output_flag("The file to write. Default: its name without .crypt."),
     ] = None
     force: Force = False
 

@@ -64,6 +64,13 @@ class Flag:
     unit: str = ""
 
 
+def output_flag(
+    told: str, kind: FlagKind = "file", metavar: str = "FILE", *, otherwise: str = ""
+) -> Flag:
+    """The flag of what is written."""
+    return Flag(name="-o --output", help=told, kind=kind, metavar=metavar, otherwise=otherwise)
+
+
 Force = Annotated[bool, Flag(help="Overwrite files that exist.")]
 Refresh = Annotated[bool, Flag(help="Recompute every stage; ignore the cache.")]
 Board = Annotated[

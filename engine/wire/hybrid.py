@@ -10,7 +10,7 @@ from engine.base.findings import Finding
 from engine.build import BuildSummary
 from engine.wire.accuracy import RoundedOutput
 from engine.wire.codec import Above, Key, Omit, Text, Whole
-from engine.wire.flags import Argument, Flag, Force
+from engine.wire.flags import Argument, Flag, Force, output_flag
 from engine.wire.formats import ADDED_BYTES, ADDED_MS, FIGURE, GAIN, NAME, PERCENT
 from engine.wire.method import Part, Query, Task
 from engine.wire.names import CURVE_KIND
@@ -190,7 +190,7 @@ class Step2Params:
     dataset: Annotated[Text | None, Flag(help="Instead of step 1's.", kind="file")] = None
     path: Annotated[
         Text | None,
-        Flag(name="-o --output", help="The .rknn to write.", kind="file", metavar="FILE"),
+        output_flag("The .rknn to write."),
     ] = None
     force: Force = False
     custom_ops: Omit[tuple[Text, ...]] = None

@@ -7,7 +7,7 @@ from typing import Annotated
 from engine.base.text import quantity
 from engine.wire.codec import Text
 from engine.wire.compile import WrittenModel
-from engine.wire.flags import Argument, Flag, Force, Toolkit
+from engine.wire.flags import Argument, Flag, Force, Toolkit, output_flag
 from engine.wire.method import Task
 from engine.wire.record import record
 
@@ -57,12 +57,7 @@ class SegmentsParams:
     ] = None
     output: Annotated[
         Text | None,
-        Flag(
-            name="-o --output",
-            help="The file to write. Without it, what would be written is told.",
-            kind="file",
-            metavar="FILE",
-        ),
+        output_flag("The file to write. Without it, what would be written is told."),
     ] = None
     toolkit: Toolkit = None
     force: Force = False

@@ -191,9 +191,11 @@ def test_a_help_text_stands_in_one_module() -> None:
             named = (
                 call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
             )
-            for keyword in call.keywords if named in ("Flag", "option", "output_flag") else ():
-                if keyword.arg == "help" and isinstance(keyword.value, ast.Constant):
-                    homes.setdefault(keyword.value.value, set()).add(path)
+            told = [word.value for word in call.keywords if word.arg == "help"]
+            told += call.args[:1] if named == "output_flag" else []
+            for text in told if named in ("Flag", "option", "output_flag") else ():
+                if isinstance(text, ast.Constant):
+                    homes.setdefault(text.value, set()).add(path)
     assert len(homes) > 100
     assert not {text: paths for text, paths in homes.items() if len(paths) > 1}
 

@@ -25,7 +25,7 @@ from engine.export.codegen.project import (
 )
 from engine.export.codegen.tasks import plan_task
 from engine.graph.ir.arrays import npy_bytes
-from engine.options.frozen import to_mutable
+from engine.options.values import to_mutable
 from engine.wire.codegen import Generated, Language, ModelTask, TaskDetails
 
 CPP_SOURCES = ("main", "runtime", "tensor", "compare", "image")

@@ -10,7 +10,7 @@ from functools import singledispatch
 from importlib import import_module
 from typing import Any
 
-from engine.reports.lines import table_lines
+from engine.reports.files import table_lines
 from engine.wire.method import Method, methods
 
 _HOMES = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.base.text import human_bytes, sanitize
+from engine.reports.files import table_lines
 from engine.reports.gates import point_name
-from engine.reports.lines import table_lines
 from engine.reports.texts import words
 from engine.wire.board import MemoryReport, Ran, SystemMemory
 from engine.wire.board_tables import (

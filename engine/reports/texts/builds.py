@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.base.text import human_bytes, sanitize
 from engine.report import layers_counted, rounding_lines, sqnr_rank, summary_text
-from engine.reports.lines import table_lines
+from engine.reports.files import table_lines
 from engine.reports.texts import words
 from engine.reports.texts.boards import output_lines, where_line
 from engine.wire.accuracy import Evaluated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.base.text import human_bytes, sanitize
 from engine.reports.estimates import CostReport
-from engine.reports.lines import table_lines
+from engine.reports.files import table_lines
 from engine.reports.texts import words
 from engine.wire.build_tables import AGREEMENT, COMPILED
 from engine.wire.compile import Compiled, CompiledModels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.base.text import human_bytes, sanitize
-from engine.reports.lines import table_lines
+from engine.reports.files import table_lines
 from engine.reports.texts import words
 from engine.reports.texts.model import finding_lines, segment_lines
 from engine.wire.build_tables import CUTS, ENVIRONMENTS, toolkit_name

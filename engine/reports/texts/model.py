@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from engine.base.findings import Finding
 from engine.base.text import human_bytes, sanitize, shape_text, some_of
 from engine.report import summary_text
-from engine.reports.lines import table_lines
+from engine.reports.files import table_lines
 from engine.reports.texts import words
 from engine.reports.texts.facts import fact_rows, port_text
 from engine.wire.build_tables import SEGMENTS
