@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 from onnx import helper
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Ran, Run
 
 
 @pytest.fixture
-def model(demo: Path) -> Path:
-    return next(demo.glob("*.onnx"))
+def cost(warm: Run, demo: Path) -> Run:
+    """``rknntui WORDS``, with the demo model for ``MODEL``."""
+
+    def run(words: str, **how: Any) -> Ran:
+        model = demo / "digits_demo.onnx"
+        return warm(*(model if word == "MODEL" else word for word in words.split()), **how)
+
+    return run
 
 
-def test_chips_side_by_side(warm: Run, model: Path) -> None:
-    ran = warm("chips", model, "--json", "-q", exit=0)
+def test_chips_side_by_side(cost: Run) -> None:
+    ran = cost("chips MODEL --json -q", exit=0)
     chips = {each["chip"]: each for each in ran.json["chips"]}
     assert len(chips) == 15
     assert all(each["label"] == "estimated" for each in chips.values())
     assert chips["rk3588"]["time_ms"]["low"] < chips["rk3588"]["time_ms"]["high"]
     assert chips["rk3588"]["layers"] == []
-    text = warm("chips", model, "--chip", "rk3588", "-q").out
-    assert "estimated" in text
+    text = cost("chips MODEL --chip rk3588 -q", says="estimated").out
     assert "rk3566" not in text
 
 
-def test_chips_are_ranked_and_marked(warm: Run, model: Path) -> None:
-    found = warm("chips", model, "--sort", "fps", "--json", "-q").json["chips"]
+def test_chips_are_ranked_and_marked(cost: Run) -> None:
+    found = cost("chips MODEL --sort fps --json -q").json["chips"]
     rates = [each["fps"]["value"] for each in found if each["fps"] is not None]
     assert len(rates) > 5
     assert rates == sorted(rates, reverse=True)
     middle = rates[len(rates) // 2]
-    text = warm("chips", model, "--sort", "fps", "--fps", f"{middle:.1f}", "-q").out
+    text = cost(f"chips MODEL --sort fps --fps {middle:.1f} -q").out
     assert "reaches" in text.splitlines()[2].split()
     assert {"yes", "no", "maybe"} <= set(text.split())
-    asked = warm("chips", model, "--fps", f"{middle:.1f}", "--json", "-q").json
+    asked = cost(f"chips MODEL --fps {middle:.1f} --json -q").json
     assert asked["fps_asked"] == pytest.approx(middle, abs=0.1)
     for each in asked["chips"]:
         fps = each["fps"]
@@ -49,56 +55,73 @@ def test_chips_are_ranked_and_marked(warm: Run, model: Path) -> None:
             places["maybe"] = not any(places.values())
             assert [name for name, holds in places.items() if holds] == [each["reaches"]]
     assert {each["reaches"] for each in found} == {""}
-    warm("chips", "--fps", "25", "-q", exit=2)
 
 
-def test_chips_without_a_model_are_facts_with_sources(warm: Run) -> None:
-    ran = warm("chips", "--chip", "rk3588", "--json")
-    figures = ran.json["chips"][0]["figures"]
+def test_chips_without_a_model_are_facts_with_sources(cost: Run) -> None:
+    figures = cost("chips --chip rk3588 --json").json["chips"][0]["figures"]
     assert figures
     assert all(each["source"] for each in figures)
-    warm("chips", says="rk1808")
+    cost("chips", says="rk1808")
 
 
-def test_perf_of_a_chip_is_estimated_per_layer(warm: Run, model: Path) -> None:
-    ran = warm("perf", "estimate", model, "--chip", "rk3566", "--json", "-q", exit=0)
-    one = ran.json["chips"][0]
+def test_perf_of_a_chip_is_estimated_per_layer(cost: Run) -> None:
+    one = cost("perf estimate MODEL --chip rk3566 --json -q", exit=0).json["chips"][0]
     assert one["label"] == "estimated"
     assert sum(row["total_cycles"] for row in one["layers"]) == one["total_cycles"] > 0
-    warm("perf", "estimate", model, "--chip", "rk3566", "-q", says="(estimated)")
+    cost("perf estimate MODEL --chip rk3566 -q", says="(estimated)")
 
 
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--history"], 0, "No run is kept."),
-        (["--compare", "a", "b"], 2, "There is no measured run 'a'"),
-        (["MODEL", "--calibrate", "newest"], 2, "No measured run"),
-        (["MODEL", "--calibrate=newest"], 2, "No measured run"),
-        (["MODEL", "--chip", "rk3588", "--fail-over", "10s"], 0, "(estimated)"),
-        (["--chip=rk3588", "MODEL"], 0, "(estimated)"),
-        (["MODEL", "--chip", "rk3588", "--cores", "0_1"], 2, "rknntui perf estimate --cores 3"),
-        (["MODEL", "--chip", "rk3588", "--device", "local"], 2, "give one"),
-        (["MODEL", "--report", "a.csv"], 2, "rknntui perf estimate"),
-        (["MODEL", "--device", "nobody"], 9, "no .rknn file"),
-        (["estimate", "MODEL"], 2, "Name a chip"),
+        ("perf --history", 0, "No run is kept."),
+        ("perf --compare a b", 2, "There is no measured run 'a'"),
+        ("perf MODEL --calibrate newest", 2, "No measured run"),
+        ("perf MODEL --calibrate=newest", 2, "No measured run"),
+        ("perf MODEL --chip rk3588 --fail-over 10s", 0, "(estimated)"),
+        ("perf --chip=rk3588 MODEL", 0, "(estimated)"),
+        ("perf MODEL --chip rk3588 --cores 0_1", 2, "rknntui perf estimate --cores 3"),
+        ("perf MODEL --chip rk3588 --device local", 2, "give one"),
+        ("perf MODEL --report a.csv", 2, "rknntui perf estimate"),
+        ("perf MODEL --device nobody", 9, "no .rknn file"),
+        ("perf estimate MODEL", 2, "Name a chip"),
     ],
 )
 def test_flags_that_chose_what_perf_does_lead_to_its_commands(
-    warm: Run, model: Path, words: list[str], code: int, told: str
+    cost: Run, words: str, code: int, told: str
 ) -> None:
-    ran = warm("perf", *(model if word == "MODEL" else word for word in words))
-    assert (ran.code, told in ran.out + ran.err) == (code, True), ran.err
+    cost(words, exit=code, says=told)
 
 
-def test_memory_of_a_chip_is_estimated(warm: Run, model: Path) -> None:
-    memory = warm("memory", model, "--chip", "rk3566", "--json", "-q").json["chips"][0]["memory"]
+@pytest.mark.parametrize(
+    "words",
+    [
+        "chips --fps 25 -q",
+        "chips --fail-over 1ms -q",  # a gate that cannot fail
+        "chips --report chips.html -q",
+        "chips MODEL --report report.doc",
+        "chips MODEL --chip rk3588 --input-size nobody=1,3,32,32",
+        "chips MODEL --chip rk3588 --input-size x=1,3,many",
+        *(f"chips MODEL --chip rk3566 --npu-mhz {wrong}" for wrong in ("nan", "inf", "0", "-1")),
+        "memory MODEL --chip rk3588 --device local",
+        "perf MODEL --advice",
+        "perf history --fail-over 1ms",
+        "perf estimate MODEL --chip rk3588 --fail-over 20apples",
+        "perf estimate MODEL --chip rk3588 -q --threads 2",
+        "perf estimate MODEL --chip rk3588 -q --cores 0_1",
+    ],
+)
+def test_a_flag_that_would_say_nothing_or_something_wrong_is_refused(cost: Run, words: str) -> None:
+    cost(words, exit=2)
+
+
+def test_memory_of_a_chip_is_estimated(cost: Run) -> None:
+    memory = cost("memory MODEL --chip rk3566 --json -q").json["chips"][0]["memory"]
     assert memory["total"] == memory["internal"] + memory["weight"] > 0
 
 
-def test_check_tells_where_layers_run(warm: Run, model: Path) -> None:
-    ran = warm("check", model, "--chip", "rk3588", "--json", "-q")
-    one = ran.json["chips"][0]
+def test_check_tells_where_layers_run(cost: Run) -> None:
+    one = cost("check MODEL --chip rk3588 --json -q").json["chips"][0]
     assert one["npu_layers"] > 0
     assert len(one["rows"]) == one["cpu_layers"] + one["refused_layers"]
 
@@ -130,104 +153,62 @@ def test_check_of_generation_1_finds_no_zero_where_nothing_is_known(
     assert "not public" in found.out
 
 
-def test_check_takes_another_size_of_an_input(warm: Run, model: Path) -> None:
-    asked = ("check", model, "--chip", "rk3588", "-q")
-    warm(*asked, "--input-size", "1,1,64,64", exit=0)
-    ran = warm(*asked, "--input-size", "1,0,64,64", "--json")
+def test_check_takes_another_size_of_an_input(cost: Run) -> None:
+    cost("check MODEL --chip rk3588 -q --input-size 1,1,64,64", exit=0)
+    ran = cost("check MODEL --chip rk3588 -q --input-size 1,0,64,64 --json")
     assert ran.code != 0
     assert ran.json["error"]["remedy"]
 
 
-def test_an_unknown_chip_is_told_with_the_nearest(warm: Run, model: Path) -> None:
-    ran = warm("chips", model, "--chip", "rk3589", "--json", "-q", exit=2)
+def test_an_unknown_chip_is_told_with_the_nearest(cost: Run) -> None:
+    ran = cost("chips MODEL --chip rk3589 --json -q", exit=2)
     assert "rk3588" in ran.json["error"]["remedy"]
 
 
-def test_device_and_chip_are_two_ways(warm: Run, model: Path) -> None:
-    for verb in ("perf", "memory"):
-        warm(verb, model, "--chip", "rk3588", "--device", "local", exit=2)
-
-
 @pytest.mark.parametrize(("limit", "code"), [("1us", 14), ("10s", 0)])
-def test_a_gate_of_time_decides_the_exit_code(
-    warm: Run, model: Path, limit: str, code: int
-) -> None:
-    ran = warm(
-        "perf",
-        "estimate",
-        model,
-        "--chip",
-        "rk3588",
-        "--fail-over",
-        limit,
-        "--json",
-        "-q",
-        exit=code,
-    )
+def test_a_gate_of_time_decides_the_exit_code(cost: Run, limit: str, code: int) -> None:
+    ran = cost(f"perf estimate MODEL --chip rk3588 --fail-over {limit} --json -q", exit=code)
     assert [gate["ok"] for gate in ran.json["gates"]] == [code == 0]
 
 
-def test_gates_of_memory_and_of_layers_on_the_cpu(warm: Run, model: Path) -> None:
-    ran = warm(
-        "chips", model, "--chip", "rk3588", "--fail-memory", "1KiB", "--fail-cpu", "999", exit=14
-    )
+def test_gates_of_memory_and_of_layers_on_the_cpu(cost: Run) -> None:
+    ran = cost("chips MODEL --chip rk3588 --fail-memory 1KiB --fail-cpu 999", exit=14)
     assert "FAILED: memory of rk3588" in ran.out
     assert "kept: layers on the CPU" in ran.out
-    warm("check", model, "--chip", "rk3588", "--fail-cpu", "999", exit=0)
+    cost("check MODEL --chip rk3588 --fail-cpu 999", exit=0)
+    cost("perf estimate MODEL --chip rk3588 -q --cores 2 --fail-memory 1GB", exit=0)
 
 
-def test_a_limit_has_a_unit_that_is_known(warm: Run, model: Path) -> None:
-    warm("perf", "estimate", model, "--chip", "rk3588", "--fail-over", "20 apples", exit=2)
+@pytest.mark.parametrize("form", ["csv", "html", "svg"])
+def test_a_report_is_written_once(cost: Run, tmp_path: Path, form: str) -> None:
+    asked = f"chips MODEL --chip rk3588 -q --report report.{form}"
+    cost(asked, exit=0)
+    assert "estimated" in (tmp_path / f"report.{form}").read_text(encoding="utf-8")
+    cost(asked, exit=11)
+    cost(f"{asked} --force", exit=0)
 
 
-def test_a_flag_that_would_say_nothing_is_refused(warm: Run, model: Path) -> None:
-    warm("chips", "--fail-over", "1ms", "-q", exit=2)  # a gate that cannot fail
-    warm("chips", "--report", "chips.html", "-q", exit=2)
-    assert warm("perf", "history", "--fail-over", "1ms").code == 2
-    asked = ("perf", "estimate", model, "--chip", "rk3588", "-q")
-    warm(*asked, "--threads", "2", exit=2)
-    assert warm(*asked, "--cores", "0_1").code == 2
-    warm(*asked, "--cores", "2", "--fail-memory", "1GB", exit=0)
-
-
-def test_a_report_is_written_once(warm: Run, model: Path, tmp_path: Path) -> None:
-    for form in ("csv", "html", "svg"):
-        file = tmp_path / f"report.{form}"
-        asked = ("chips", model, "--chip", "rk3588", "-q", "--report", file)
-        warm(*asked, exit=0)
-        assert "estimated" in file.read_text(encoding="utf-8")
-        warm(*asked, exit=11)
-        assert warm(*asked, "--force").code == 0
-    warm("chips", model, "--report", tmp_path / "report.doc", exit=2)
-
-
-def test_another_input_size_costs_something_else(warm: Run, model: Path) -> None:
-    asked = ("chips", model, "--chip", "rk3588", "--json", "-q")
-    plain = warm(*asked).json["chips"][0]
-    small = warm(*asked, "--input-size", "1,3,32,32")
+def test_another_input_size_costs_something_else(cost: Run) -> None:
+    asked = "chips MODEL --chip rk3588 --json -q"
+    plain = cost(asked).json["chips"][0]
+    small = cost(f"{asked} --input-size 1,3,32,32")
     if small.code == 0:  # a network with a fixed head refuses other sizes
         assert small.json["chips"][0]["macs"] < plain["macs"]
-    warm(*asked, "--input-size", "nobody=1,3,32,32", exit=2)
-    assert warm(*asked, "--input-size", "x=1,3,many").code == 2
-    two = ("--input-size", "1,3,32,32", "--input-size", "1,3,64,64")
-    warm(*asked, *two, says="Two sizes are given")
+    cost(f"{asked} --input-size 1,3,32,32 --input-size 1,3,64,64", says="Two sizes are given")
 
 
-def test_what_if_is_float16_or_another_clock(warm: Run, model: Path) -> None:
-    asked = ("chips", model, "--chip", "rk3566", "--json", "-q")
+def test_what_if_is_float16_or_another_clock(cost: Run) -> None:
     plain, half, slow = (
-        warm(*asked, *more).json["chips"][0]
-        for more in ((), ("--dtype", "float16"), ("--npu-mhz", "500"))
+        cost(f"chips MODEL --chip rk3566 --json -q {more}").json["chips"][0]
+        for more in ("", "--dtype float16", "--npu-mhz 500")
     )
     assert half["total_cycles"] > plain["total_cycles"]
     assert slow["time_ms"]["value"] > plain["time_ms"]["value"]
     assert slow["npu_mhz"] == 500
-    for wrong in ("nan", "inf", "0", "-1"):
-        warm(*asked, "--npu-mhz", wrong, exit=2)
 
 
-def test_a_calibration_needs_a_measured_run(warm: Run, model: Path) -> None:
-    ran = warm("perf", "calibrate", model, "--json", exit=2)
+def test_a_calibration_needs_a_measured_run(cost: Run) -> None:
+    ran = cost("perf calibrate MODEL --json", exit=2)
     assert "No measured run" in ran.json["error"]["what"]
 
 
@@ -245,30 +226,13 @@ def test_a_build_is_a_gate(warm: Run, demo: Path) -> None:
     assert len(worst.json["gates"]) == 1
 
 
-def test_advice_stands_behind_the_layers(warm: Run, model: Path) -> None:
-    asked = ("perf", "estimate", model, "--chip", "rk3566", "--advice", "-q")
-    ran = warm(*asked, "--json", exit=0)
-    assert [one["chip"] for one in ran.json["advice"]] == ["rk3566"]
-    warm(*asked, says="To make it faster on rk3566 (estimated)")
-    warm("perf", model, "--advice", exit=2)
-
-
-@pytest.mark.long
-def test_advice_is_of_the_clock_that_is_asked_for(warm: Run, model: Path) -> None:
-    asked = (
-        "perf",
-        "estimate",
-        model,
-        "--chip",
-        "rk3588",
-        "--npu-mhz",
-        "300",
-        "--advice",
-        "--json",
-        "-q",
-    )
-    found = warm(*asked).json
-    assert found["advice"][0]["time_ms"] == pytest.approx(found["chips"][0]["time_ms"]["value"])
+def test_advice_stands_behind_the_layers_for_the_clock_that_is_asked_for(cost: Run) -> None:
+    asked = "perf estimate MODEL --chip rk3566 --npu-mhz 300 --advice -q"
+    told = cost(f"{asked} --json", exit=0).json
+    (advice,) = told["advice"]
+    assert advice["chip"] == "rk3566"
+    assert advice["time_ms"] == pytest.approx(told["chips"][0]["time_ms"]["value"])
+    cost(asked, says="To make it faster on rk3566 (estimated)")
 
 
 def test_a_search_within_a_budget_of_time(warm: Run, demo: Path) -> None:
