@@ -68,7 +68,9 @@ async def test_a_broken_model_says_what_it_is_and_what_to_do(tmp_path: Path, dem
         await pilot.pause()
         for part in ("damaged ONNX model of 400 bytes", "Likely cause", "Fix", "export it again"):
             assert part in said(app), screen_text(app)
-        await pilot.press("escape", "o", sees="Open a model")
+        await pilot.press("escape", until=lambda: len(app.screen_stack) == 1)
+        assert app.current == "overview"
+        await pilot.press("o", sees="Open a model")
 
 
 async def test_a_broken_dataset_is_a_problem_of_its_option_and_n_leads_to_the_line(

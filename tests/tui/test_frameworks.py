@@ -367,12 +367,3 @@ async def test_models_of_the_zoo_open_with_their_layers(zoo: Path, name: str) ->
         assert app.session.model.loaded
         assert "File type" in detail(app)
         assert len(app.workspace.graph.nodes) > 3
-
-
-@pytest.mark.long
-async def test_a_state_dict_is_explained(zoo: Path, tmp_path: Path) -> None:
-    path = shutil.copy(zoo / "pytorch" / "version-RFB-320.pth", tmp_path / "w.pth")
-    async with workbench(path, kept=True) as (app, pilot):
-        await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "the explanation")
-        assert "state dict of 244 tensors" in screen_text(app)
-        assert "torch.jit.trace" in screen_text(app)

@@ -13,12 +13,10 @@ import pytest
 
 from engine import JobProgress, StageStarted, StageTimes, state_folder
 from engine.base.events import Finished, StageFinished
-from rknntui.app import Workbench
 from rknntui.output import CLIPBOARD_LIMIT
 from rknntui.screens.dialogs.dialogs import ConfirmDialog, ErrorDialog
 from rknntui.session.kept import LIMIT, Draft, Drafts, State, load_state, save_state
-from rknntui.workspaces import keys_of
-from tests.tui.conftest import driven, screen_text, settle, until, with_graph, workbench
+from tests.tui.conftest import screen_text, until, workbench
 from tests.tui.flow import model_view
 from tests.tui.terminal import Terminal
 
@@ -176,18 +174,3 @@ async def test_of_two_runs_whose_terminal_is_gone_both_keep_their_changes(own_ho
         draft = Drafts(state_folder() / "drafts").of("/m.onnx")
         assert draft is not None
         assert draft.recipe["optimization_level"] == 1
-
-
-@pytest.mark.usefixtures("warm")
-async def test_the_last_state_is_restored(model: Path) -> None:
-    async with with_graph(model, size=SIZE, kept=True) as (app, pilot):
-        app.session.set_value("mean_values", [[127.0, 127.0, 127.0, 127.0]])
-        await pilot.press(keys_of("builds")[0], rests=True)
-        await pilot.press("q")
-    again = Workbench()
-    async with driven(again, SIZE) as pilot:
-        await settle(pilot)
-        assert again.current == "builds"
-        await until(pilot, lambda: again.session.model is not None, "the model is open again")
-        assert again.session.recipe["mean_values"] == [[127.0, 127.0, 127.0, 127.0]]
-        assert again.session.dirty

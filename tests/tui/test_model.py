@@ -191,27 +191,3 @@ async def test_ten_thousand_nodes_are_walked(tmp_path: Path) -> None:
         assert tree.row_count == 1 + 1 + 3_334 + 10_002 + 1
         await pilot.press("slash", *"n333_3", "enter", rests=True)
         assert tree.nodes[tree.entry.at][0].startswith("n333_3")
-
-
-async def test_text_from_a_model_is_harmless(tmp_path: Path) -> None:
-    path = residual_model(1, tmp_path / "x.onnx", "\x1b[2J[red]{}\u202e{}")
-    async with workbench(path, kept=True) as (app, pilot):
-        await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press("1", sees="3 nodes")
-        await pilot.press("E", "down", "down", "down", "down", "down", rests=True)
-        text = screen_text(app)
-        assert "\x1b" not in text
-        assert "\u202e" not in text
-        assert "[red]" in text
-
-
-async def test_what_is_no_model_is_explained(tmp_path: Path) -> None:
-    path = tmp_path / "notes.onnx"
-    path.write_text("just text")
-    async with workbench(path, kept=True) as (app, pilot):
-        await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
-        await settle(pilot)
-        await pilot.sees("Fix", "notes.onnx")
-        await pilot.press("escape")
-        assert len(app.screen_stack) == 1
-        assert app.current == "overview"

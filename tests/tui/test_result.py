@@ -107,17 +107,3 @@ async def test_labelled_samples_are_scored(demo: Path, tmp_path: Path, digits: P
         assert [row["name"] for row in workspace.results.score.table.records][:1] == ["top-1"]
         await pilot.press("Y")
         assert app.clipboard.endswith(f"--labels {labels}")
-
-
-@pytest.mark.long
-async def test_a_file_that_does_not_fit_is_told_with_its_remedy(
-    tmp_path: Path, digits: Path
-) -> None:
-    np.save(tmp_path / "wrong.npy", np.zeros((3, 3, 3), np.float32))
-    async with opened(digits, Result) as (app, pilot, _):
-        await pilot.press("e")
-        await choose_path(pilot, tmp_path / "wrong.npy")
-        await pilot.press("r", until=lambda: type(app.screen).__name__ == "ErrorDialog")
-        await pilot.sees("wrong.npy", "Fix")
-        await pilot.press("escape", until=lambda: app.session.running is None)
-        assert app.current == "result"

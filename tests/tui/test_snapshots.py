@@ -27,12 +27,17 @@ from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.colours import theme_files
 from rknntui.demo import demo_folder
+from rknntui.screens.chips.workspace import Chips
+from rknntui.screens.result.workspace import Result
+from rknntui.session import background
 from rknntui.session.job_view_model import JobView
 from rknntui.widgets.thumbnail import Thumbnail
 from tests.tui.bench_answers import READY, Answers, Watches, answers, perf_look, watches
-from tests.tui.board_answers import ran
+from tests.tui.board_answers import BOARD, BoardAnswers, ran
+from tests.tui.compile_answers import CompileAnswers
 from tests.tui.conftest import Driver, screen_text, until, workbench
-from tests.tui.flow import model_view, shown
+from tests.tui.cost_answers import CostAnswers
+from tests.tui.flow import model_view, opened, shown
 
 __all__ = ["answers", "watches"]
 
@@ -114,8 +119,11 @@ def seen(app: Workbench) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-async def holds(pilot: Driver, name: str) -> None:
-    """Wait until the screen is the expected one; what never settles to it fails with both."""
+async def holds(pilot: Driver, name: str, *keys: str, **comes: Any) -> None:
+    """Press keys as :meth:`Driver.press`, and wait until the screen is the expected one; what never
+    settles to it fails with both.
+    """
+    await pilot.press(*keys, **comes)
     app = pilot.app
     assert isinstance(app, Workbench)
     width, height = app.size
@@ -151,28 +159,17 @@ async def test_a_model_before_its_build(recipe: Path, size: tuple[int, int]) -> 
         await until(pilot, lambda: app.session.model is not None, "the model")
         await until(pilot, lambda: app.session.dataset is not None, "its samples")
         await until(pilot, lambda: app.session.estimates is not None, "its estimates")
-        await pilot.press("0")
-        await holds(pilot, "overview-model")
-        await pilot.press("question_mark")
-        await holds(pilot, "help")
-        await pilot.press("escape", "ctrl+p")
-        await holds(pilot, "palette")
-        await pilot.press("escape", "t")
-        await holds(pilot, "target")
-        await pilot.press("escape", "1", sees="Operators")
-        await holds(pilot, "model")
-        await pilot.press("down", "down", "down", "enter", sees="▶")
-        await holds(pilot, "model-walk")
-        await pilot.press("escape", "2", sees="default: none")
-        await holds(pilot, "recipe")
-        await pilot.press("v", sees="expected")
-        await holds(pilot, "recipe-data")
-        await pilot.press("3", sees="b builds")
-        await holds(pilot, "layers-nothing")
-        await pilot.press("D", sees="r runs the first step")
-        await holds(pilot, "guide")
-        await pilot.press("7")
-        await holds(pilot, "builds-nothing")
+        await holds(pilot, "overview-model", "0")
+        await holds(pilot, "help", "question_mark")
+        await holds(pilot, "palette", "escape", "ctrl+p")
+        await holds(pilot, "target", "escape", "t")
+        await holds(pilot, "model", "escape", "1", sees="Operators")
+        await holds(pilot, "model-walk", "down", "down", "down", "enter", sees="▶")
+        await holds(pilot, "recipe", "escape", "2", sees="default: none")
+        await holds(pilot, "recipe-data", "v", sees="expected")
+        await holds(pilot, "layers-nothing", "3", sees="b builds")
+        await holds(pilot, "guide", "D", sees="r runs the first step")
+        await holds(pilot, "builds-nothing", "7")
 
 
 @at_sizes
@@ -186,24 +183,18 @@ async def test_a_finished_build(recipe: Path, size: tuple[int, int]) -> None:
         layers = app.session.layers
         for source in ("choice", "proposed", "estimated"):
             await until(pilot, lambda source=source: layers.of(source), source)
-        await pilot.press("0")
-        await holds(pilot, "overview-built")
+        await holds(pilot, "overview-built", "0")
         await pilot.press("3", "r", until=lambda: layers.of("error"))
         await until(pilot, lambda: app.session.running is None, "they are all there")
         await holds(pilot, "layers-quality")
-        await pilot.press("d", sees="integer range")
-        await holds(pilot, "layers-detail")
-        await pilot.press("escape", "v")
-        await holds(pilot, "layers-cost")
-        await pilot.press("f", until=lambda: len(app.screen_stack) == 2)
-        await holds(pilot, "layers-search")
+        await holds(pilot, "layers-detail", "d", sees="integer range")
+        await holds(pilot, "layers-cost", "escape", "v")
+        await holds(pilot, "layers-search", "f", until=lambda: len(app.screen_stack) == 2)
         await pilot.press("escape", "space", "b")
         await until(pilot, lambda: app.session.built == app.session.recipe, "the next build")
         await until(pilot, lambda: app.session.running is None, "it is kept")
-        await pilot.press("7", until=lambda: len(app.workspace.history.records) == 2)
-        await holds(pilot, "builds")
-        await pilot.press("equals_sign", sees="Outputs, dB (simulated)")
-        await holds(pilot, "builds-comparison")
+        await holds(pilot, "builds", "7", until=lambda: len(app.workspace.history.records) == 2)
+        await holds(pilot, "builds-comparison", "equals_sign", sees="Outputs, dB (simulated)")
 
 
 @at_sizes
@@ -212,8 +203,7 @@ async def test_nothing_is_open(answers: Answers, size: tuple[int, int]) -> None:
     answers.listing = Listing(())
     async with workbench(size=size) as (_, pilot):
         await holds(pilot, "overview-nothing")
-        await pilot.press("5", sees="No board was found")
-        await holds(pilot, "bench-nothing")
+        await holds(pilot, "bench-nothing", "5", sees="No board was found")
 
 
 @at_sizes
@@ -231,3 +221,69 @@ async def test_a_board_runs_the_model(
                 app.session.jobs.changed(job)
         await pilot.sees("191.4")
         await holds(pilot, "bench-run")
+
+
+@at_sizes
+@pytest.mark.usefixtures("warm")
+async def test_chips(recipe: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    CostAnswers(monkeypatch)
+    async with opened(recipe, Chips, size=size) as (_, pilot, workspace):
+        await pilot.sees("15 chips in")
+        await holds(
+            pilot, "chips-chips", "home", "space", "G", until=lambda: not workspace.answers.asking
+        )
+        await pilot.press("f", *"250", "enter", sees="goal 250 FPS")
+        await until(pilot, lambda: not workspace.answers.asking, "what chips need")
+        await holds(pilot, "chips-goal")
+        await holds(pilot, "chips-detail", "d")
+        await pilot.press("d", "W")
+        for view, shown in (
+            ("Compare", "rk1808 ms"),
+            ("Memory", "▼ peak"),
+            ("Roofline", "operations a byte"),
+            ("Advice", "multiple of 16"),
+        ):
+            workspace.views.bar.choose(view)
+            await pilot.sees(shown)
+            await holds(pilot, f"chips-{view.lower()}")
+        await holds(pilot, "chips-what-if", "e", sees="What if (estimated)")
+
+
+@at_sizes
+@pytest.mark.usefixtures("warm")
+async def test_what_is_made(
+    recipe: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(PLACE)
+    monkeypatch.setattr(Workbench, "notify", lambda *_args, **_more: None)  # they come and go
+    # its build would end at any time
+    monkeypatch.setattr(background, "built_unseen", lambda _: None)
+    CostAnswers(monkeypatch)
+    answers = CompileAnswers(monkeypatch)
+    async with opened(recipe, Chips, size=size) as (_, pilot, workspace):
+        await pilot.sees("15 chips in")
+        await until(pilot, lambda: workspace.toolkits.rows is not None, "the toolkit")
+        await pilot.press("G", "k", "space", "space")
+        answers.open.clear()
+        await holds(pilot, "chips-compiling", "r", "enter", sees="▶ 30%")
+        answers.open.set()
+        await pilot.sees("✓ compiled")
+        await holds(pilot, "chips-compiled")
+        await holds(pilot, "chips-code", "v", "r", sees="golden.bin")
+        await holds(pilot, "chips-exports", "v")
+        await holds(pilot, "chips-toolkits", "V", "V", "V", sees="3.11.7")
+
+
+@at_sizes
+@pytest.mark.usefixtures("warm")
+async def test_result(recipe: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(PLACE)
+    monkeypatch.setattr(Workbench, "notify", lambda *_args, **_more: None)  # they come and go
+    BoardAnswers(monkeypatch)
+    async with opened(recipe, Result, size=size) as (app, pilot, workspace):
+        await holds(pilot, "result-nothing")
+        app.session.boards.choose(BOARD)
+        workspace.inputs_pane.files["image"] = str(PLACE / "calibration" / "005.png")
+        workspace.results.bar.choose("Board")
+        await holds(pilot, "result-board", "r", sees="Outputs (emulated)")
+        await holds(pilot, "result-score", "v")

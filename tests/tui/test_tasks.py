@@ -83,23 +83,6 @@ async def test_c_chips_at_25_frames_a_second_and_what_the_others_need(played: Pl
         assert workspace.chip in workspace.missing
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("d-model", ("damaged ONNX model of 400 bytes", "Fix", "export it again")),
-        ("d-dataset", ("gone.png", "line 4", "Correct or remove")),
-        ("d-recipe", ("There is no section preproces", "Did you mean 'preprocess'?", "Fix")),
-    ],
-)
-async def test_d_what_is_broken_is_said_with_its_remedy(
-    name: str, said: tuple[str, ...], played: Played
-) -> None:
-    async with played(name) as (app, _):
-        screen = " ".join(screen_text(app).replace("│", " ").split())
-        for text in said:
-            assert text in screen
-
-
 @pytest.mark.adb
 async def test_e_an_emulated_board_from_nothing(adb_server: AdbServer, played: Played) -> None:
     async with played("e") as (app, pilot):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from textual.widgets import Input
 from rknntui.app import Workbench
 from rknntui.session.kept import KEPT, Draft, Drafts
 from rknntui.widgets.header_footer import TopBar
+from rknntui.workspaces import keys_of
 from tests.tui.conftest import Driver, driven, residual_model, settle, until, workbench
 
 SIZE = (100, 30)
@@ -27,11 +30,15 @@ def models(tmp_path: Path) -> tuple[Path, Path]:
     return residual_model(2, tmp_path / "first.onnx"), residual_model(3, tmp_path / "second.onnx")
 
 
-async def _change(pilot: Driver, app: Workbench) -> None:
-    """Two changes of the recipe, as screens make them."""
-    app.session.set_value("mean_values", [[127.0] * 4])
-    app.session.set_values({"quantized_layers": {"/stage0/block0/add_out": "float16"}})
-    await settle(pilot)
+@asynccontextmanager
+async def _changed(model: Path) -> AsyncIterator[tuple[Workbench, Driver, dict[str, object]]]:
+    """A workbench with two changes of a model's recipe, as screens make them, and that recipe."""
+    async with workbench(model, size=SIZE, kept=True) as (app, pilot):
+        await _opened(pilot, model)
+        app.session.set_value("mean_values", [[127.0] * 4])
+        app.session.set_values({"quantized_layers": {"/stage0/block0/add_out": "float16"}})
+        await settle(pilot)
+        yield app, pilot, dict(app.session.recipe)
 
 
 async def _open(pilot: Driver, path: Path) -> None:
@@ -60,10 +67,7 @@ async def _opened(pilot: Driver, path: Path) -> Workbench:
 
 async def test_opening_another_model_keeps_the_unsaved_recipe(models: tuple[Path, Path]) -> None:
     first, second = models
-    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
-        await _opened(pilot, first)
-        await _change(pilot, app)
-        changed = dict(app.session.recipe)
+    async with _changed(first) as (app, pilot, changed):
         await _open(pilot, second)
         assert app.session.recipe == {"model": str(second)}
         assert any("first.onnx are kept" in told for told in _told(app))
@@ -81,10 +85,7 @@ async def test_opening_another_model_keeps_the_unsaved_recipe(models: tuple[Path
 
 async def test_undo_goes_back_to_the_model_that_was_left(models: tuple[Path, Path]) -> None:
     first, second = models
-    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
-        await _opened(pilot, first)
-        await _change(pilot, app)
-        changed = dict(app.session.recipe)
+    async with _changed(first) as (app, pilot, changed):
         await _open(pilot, second)
         await pilot.press("u")
         await _opened(pilot, first)
@@ -93,10 +94,7 @@ async def test_undo_goes_back_to_the_model_that_was_left(models: tuple[Path, Pat
 
 async def test_a_later_run_brings_the_unsaved_recipe_back(models: tuple[Path, Path]) -> None:
     first, second = models
-    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
-        await _opened(pilot, first)
-        await _change(pilot, app)
-        changed = dict(app.session.recipe)
+    async with _changed(first) as (app, pilot, changed):
         await pilot.press("q")
     app = Workbench(str(second))  # which overwrites what the last run had open
     async with driven(app, SIZE) as pilot:
@@ -109,14 +107,15 @@ async def test_a_later_run_brings_the_unsaved_recipe_back(models: tuple[Path, Pa
         assert app.session.recipe == {"model": str(first)}
 
 
-async def test_a_restart_keeps_the_steps_of_undo(models: tuple[Path, Path]) -> None:
+async def test_a_restart_shows_the_same_and_keeps_the_steps_of_undo(
+    models: tuple[Path, Path],
+) -> None:
     first, _ = models
-    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
-        await _opened(pilot, first)
-        await _change(pilot, app)
-        await pilot.press("q")
+    async with _changed(first) as (app, pilot, _):
+        await pilot.press(keys_of("builds")[0], "q")
     async with workbench(size=SIZE, kept=True) as (app, pilot):
         await _opened(pilot, first)
+        assert (app.current, app.session.dirty) == ("builds", True)
         await pilot.press("u")
         assert app.session.recipe == {"model": str(first), "mean_values": [[127.0] * 4]}
 
@@ -154,9 +153,7 @@ async def test_a_recipe_file_has_its_own_draft(models: tuple[Path, Path], tmp_pa
 @pytest.mark.long
 async def test_what_was_saved_leaves_no_draft(models: tuple[Path, Path], tmp_path: Path) -> None:
     first, second = models
-    async with workbench(first, size=SIZE, kept=True) as (app, pilot):
-        await _opened(pilot, first)
-        await _change(pilot, app)
+    async with _changed(first) as (app, pilot, _):
         await _open(pilot, second)
         await _open(pilot, first)
         app.session.recipe_saved(str(tmp_path / "saved.yaml"))
