@@ -7,30 +7,22 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 from PIL import Image
 
 from tests.cli.conftest import Run
+from tests.graph.models import finish, nodes_of, tensor
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A mean over the picture, and a product: four scores."""
     weights = np.arange(12, dtype=np.float32).reshape(3, 4) / 10
-    nodes = [
-        helper.make_node("GlobalAveragePool", ["image"], ["mean"]),
-        helper.make_node("Flatten", ["mean"], ["flat"]),
-        helper.make_node("MatMul", ["flat", "weights"], ["scores"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, 8, 8))],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, (1, 4))],
-        [onnx.numpy_helper.from_array(weights, "weights")],
+    nodes = nodes_of(
+        "mean = GlobalAveragePool (image); flat = Flatten (mean); scores = MatMul (flat, weights)"
     )
+    ends = [tensor("image", 1, 3, 8, 8)], [tensor("scores", 1, 4)]
     path = tmp_path / "my net.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)]), path)
+    onnx.save(finish(nodes, *ends, {"weights": weights}, opset=19), path)
     pixels = np.random.default_rng(0).integers(0, 256, (10, 12, 3), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     (tmp_path / "names").write_text("cat\ndog\ncow\nant\n")

@@ -7,9 +7,9 @@ from typing import Any
 
 import onnx
 import pytest
-from onnx import helper
 
 from tests.cli.conftest import Ran, Run
+from tests.graph.models import finish, nodes_of, tensor
 
 
 @pytest.fixture
@@ -129,14 +129,8 @@ def test_check_tells_where_layers_run(cost: Run) -> None:
 def test_check_of_generation_1_finds_no_zero_where_nothing_is_known(
     warm: Run, tmp_path: Path
 ) -> None:
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Exp", ["r"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", 1, (1, 8, 4, 4))],
-        [helper.make_tensor_value_info("y", 1, (1, 8, 4, 4))],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    ends = ([tensor(name, 1, 8, 4, 4)] for name in "xy")
+    onnx.save(finish(nodes_of("r = Relu (x); y = Exp (r)"), *ends, opset=17), tmp_path / "m.onnx")
     asked = ("check", tmp_path / "m.onnx", "--chip", "rk1808", "-q")
     one = warm(*asked, "--json").json["chips"][0]
     assert (one["npu_layers"], one["cpu_layers"], one["unknown_layers"]) == (1, None, 1)

@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from rknntui.demo import demo_folder
 from tests.cli.conftest import ROOT, Run, python, start
+from tests.cli.test_inspect import onnx_model
 from tests.safety import PATIENCE
 
 MODEL = demo_folder() / "digits_demo.onnx"
@@ -44,12 +43,8 @@ def test_text_named_onnx(warm: Run, tmp_path: Path) -> None:
 
 
 def test_unsupported_operator(warm: Run, tmp_path: Path) -> None:
-    node = helper.make_node("cstThing", ["x"], ["y"], name="odd", domain="my.domain")
-    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3]) for n in "xy"]
-    graph = helper.make_graph([node], "g", value[:1], value[1:])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.domain", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "c.onnx")
-    warm("build", "c.onnx", "--no-quantize", exit=5, says="cstThing")
+    model = onnx_model(tmp_path, "cstThing", "my.domain")
+    warm("build", model, "--no-quantize", exit=5, says="cstThing")
 
 
 @pytest.mark.parametrize(

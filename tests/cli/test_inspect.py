@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from tests.cli.conftest import Ran, Run
 from tests.container.vendor import build
@@ -19,6 +19,7 @@ from tests.frontends.caffe import nets as caffe
 from tests.frontends.darknet import networks as darknet
 from tests.frontends.mxnet import networks as mxnet
 from tests.frontends.tensorflow import wire as tensorflow
+from tests.graph.models import finish, tensor
 
 Inspect = Callable[..., Ran]
 
@@ -44,12 +45,12 @@ def inspect(warm: Run) -> Inspect:
 
 
 def onnx_model(folder: Path, op: str = "Relu", domain: str = "") -> Path:
-    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2]) for n in "xy"]
+    """One operator; one of a domain of its own is custom."""
     node = helper.make_node(op, ["x"], ["y"], "r", domain=domain)
-    graph = helper.make_graph([node], "g", info[:1], info[1:])
-    opsets = [helper.make_opsetid("", 21)] + [helper.make_opsetid(domain, 1)] * bool(domain)
-    path = folder / "net.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    model = finish([node], [tensor("x", 1, 2)], [tensor("y", 1, 2)])
+    if domain:
+        model.opset_import.add(domain=domain, version=1)
+    onnx.save(model, path := folder / "net.onnx")
     return path
 
 

@@ -12,13 +12,14 @@ import numpy as np
 import onnx
 import pytest
 import pytest_asyncio
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 from textual.app import App
 from textual.pilot import Pilot
 
 from engine import Worker, WorkerError
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
+from tests.graph.models import finish, tensor
 from tests.tui.calm import calm, wait_by_what_is_left
 
 __all__ = [
@@ -142,33 +143,19 @@ def residual_model(
     blocks: int, path: Path, group: str = "/stage{}/block{}", weight_scale: float = 1.0
 ) -> Path:
     """A chain of Conv-Relu-Add blocks in named groups: three nodes a block."""
-    nodes, weights = [], []
-    weight = np.linspace(-1, 1, 4 * 4 * 3 * 3, dtype=np.float32).reshape(4, 4, 3, 3)
-    weight *= weight_scale
-    weights.append(numpy_helper.from_array(weight, "weight"))
-    last = "input"
+    weight = weight_scale * np.linspace(-1, 1, 4 * 4 * 3 * 3).reshape(4, 4, 3, 3)
+    nodes, last = [], "input"
     for block in range(blocks):
         name = group.format(block // 10, block % 10)
+        conv, relu, added = (f"{name}/{part}_out" for part in ("conv", "relu", "add"))
         nodes += [
-            helper.make_node(
-                "Conv",
-                [last, "weight"],
-                [f"{name}/conv_out"],
-                f"{name}/Conv",
-                pads=[1, 1, 1, 1],
-            ),
-            helper.make_node("Relu", [f"{name}/conv_out"], [f"{name}/relu_out"], f"{name}/Relu"),
-            helper.make_node("Add", [f"{name}/relu_out", last], [f"{name}/add_out"], f"{name}/Add"),
+            helper.make_node("Conv", [last, "weight"], [conv], f"{name}/Conv", pads=[1] * 4),
+            helper.make_node("Relu", [conv], [relu], f"{name}/Relu"),
+            helper.make_node("Add", [relu, last], [added], f"{name}/Add"),
         ]
-        last = f"{name}/add_out"
-    graph = helper.make_graph(
-        nodes,
-        "residual",
-        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 4, 8, 8])],
-        [helper.make_tensor_value_info(last, TensorProto.FLOAT, [1, 4, 8, 8])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        last = added
+    ends = ([tensor(end, 1, 4, 8, 8)] for end in ("input", last))
+    model = finish(nodes, *ends, {"weight": weight.astype(np.float32)}, opset=21, name="residual")
     onnx.save(model, path)
     return path
 

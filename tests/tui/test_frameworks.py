@@ -11,10 +11,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from engine import Finding, SourceModelError
 from rknntui.app import Workbench
@@ -24,8 +21,8 @@ from rknntui.screens.dialogs.dialogs import ConfirmDialog, ErrorDialog
 from rknntui.screens.dialogs.lists import ChoiceDialog
 from rknntui.screens.model.panes import Told, tell_model
 from rknntui.workspaces import keys_of
+from tests.cli.test_inspect import darknet_model, onnx_model
 from tests.container.vendor import build
-from tests.frontends.darknet import networks as darknet
 from tests.frontends.mxnet.networks import Network
 from tests.frontends.mxnet.networks import source as mxnet_source
 from tests.tui.conftest import Driver, screen_text, until, workbench
@@ -54,11 +51,6 @@ def mxnet(folder: Path, *names: str, op: str = "Activation") -> Path:
     for name in names:
         last = net.add(op, name, [last], act_type="relu")
     return mxnet_source(folder, net.text(last), {}).model
-
-
-def darknet_pair(folder: Path) -> Path:
-    cfg = darknet.head(3, 8, 8) + "[convolutional]\nfilters=4\nsize=3\nstride=1\npad=1\n"
-    return darknet.source(folder, cfg, np.ones(4 + 4 * 3 * 9)).model
 
 
 async def is_open(pilot: Driver) -> Workbench:
@@ -90,7 +82,7 @@ async def test_a_model_without_sizes_leads_to_the_option_and_loads(tmp_path: Pat
 
 @pytest.mark.long
 async def test_either_file_of_a_pair_and_only_the_frameworks_options(tmp_path: Path) -> None:
-    darknet_pair(tmp_path)
+    darknet_model(tmp_path)
     async with workbench(tmp_path / "net.weights", kept=True) as (app, pilot):
         await is_open(pilot)
         assert app.session.recipe["model"].endswith("net.cfg")
@@ -104,7 +96,7 @@ async def test_either_file_of_a_pair_and_only_the_frameworks_options(tmp_path: P
 
 def several_weights(folder: Path) -> Path:
     """A network beside two files of weights, of which none has its name."""
-    network = darknet_pair(folder)
+    network = darknet_model(folder)
     (folder / "net.weights").rename(folder / "last.weights")
     shutil.copy(folder / "last.weights", folder / "best.weights")
     return network
@@ -156,7 +148,7 @@ async def test_weights_may_stand_behind_the_file_on_the_command_line(tmp_path: P
 
 
 async def test_a_wrong_name_gets_the_nearest(tmp_path: Path) -> None:
-    async with workbench(darknet_pair(tmp_path), kept=True) as (app, pilot):
+    async with workbench(darknet_model(tmp_path), kept=True) as (app, pilot):
         await is_open(pilot)
         app.session.set_value("outputs", ["conv_O"])
         await until(pilot, lambda: "conv_O" in detail(app), "the finding")
@@ -223,15 +215,11 @@ async def test_code_lines_of_a_remedy_stay_lines(monkeypatch) -> None:
 @pytest.fixture
 def custom(tmp_path: Path) -> Path:
     """A recipe with a custom operator and the file that its class is in."""
-    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2]) for n in "xy"]
-    node = helper.make_node("cstResidual", ["x"], ["y"], "r", domain="rknn_cst")
-    graph = helper.make_graph([node], "g", info[:1], info[1:])
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("rknn_cst", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "m.onnx")
+    onnx_model(tmp_path, "cstResidual", "rknn_cst")
     (tmp_path / "ops.py").write_text(OPS)
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
-        "version: 1\nsource: {model: m.onnx, custom_ops: [ops.py:Residual]}\n"
+        "version: 1\nsource: {model: net.onnx, custom_ops: [ops.py:Residual]}\n"
         "quantization: {do_quantization: false}\n"
     )
     return recipe
