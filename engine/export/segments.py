@@ -30,6 +30,9 @@ from engine.toolkit.toolkit import one_run
 from engine.wire.segments import Segment, SegmentLayer
 from engine.wire.vendor import ToolkitEnvironment
 
+_TENSORS, _UIDS = 16, 12  # that are told
+_SECONDS = 600.0
+
 
 @dataclass(frozen=True)
 class Proposed:
@@ -174,9 +177,6 @@ def _settings(container: Container, layers: LayerMap) -> CostSettings:
     )
 
 
-_SHOWN = 16
-
-
 def container_layers(found: Container) -> LayerMap:
     """The layers of a container, also of one that does not hold them."""
     return found.layers or layers_of(found.graph)
@@ -270,17 +270,13 @@ def segments_told(
                 last=last,
                 ends=layers.layers[last].id,
                 layers=last - first + 1,
-                crossing=crossing.tensors[:_SHOWN],
+                crossing=crossing.tensors[:_TENSORS],
                 crossing_bytes=crossing.bytes,
                 time_ms=None if times is None else sum(times.ms[first : last + 1]),
             )
         )
         first = last + 1
     return tuple(segments)
-
-
-_SECONDS = 600.0
-_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -388,7 +384,7 @@ def _check_uids(path: Path, uids: Sequence[int]) -> None:
             f"{sanitize(path.name, 200)} has no layer with the uid {unknown[0]}."
             if unknown
             else "No uid is given to cut after.",
-            cause=f"Its layers have the uids {some_of([*map(str, sorted(known))], _SHOWN)}.",
+            cause=f"Its layers have the uids {some_of([*map(str, sorted(known))], _UIDS)}.",
             remedy="Take uids from the Uid column of eval_perf (perf_debug=True), or from "
             "`rknntui segment MODEL`.",
         )
