@@ -178,7 +178,7 @@ def output_name(symbol: Symbol, reference: Reference, count: int = 1) -> str:
     node = symbol.nodes[reference[0]]
     if node.op == "null":
         return node.name
-    return f"{node.name}_output{reference[1] if count > 1 else ''}"
+    return f"{node.name}_output{reference[1] if count > 1 or reference[1] else ''}"
 
 
 def resolve(symbol: Symbol, name: str, what: str) -> Reference:
@@ -269,9 +269,10 @@ class Conversion:
         values = []
         for reference in references:
             if reference not in self._values:
-                tensor = output_name(self._symbol, reference)
                 if reference[0] in {key for key, _ in self._values}:
-                    refuse(f"it reads output {reference[1]} of {tensor}, which is not converted")
+                    refuse(
+                        f"it reads {output_name(self._symbol, reference)}, which is not converted"
+                    )
                 return  # it hangs on a node that was refused: only a look comes here
             values.append(self._values[reference])
         why = unknown_operator(node.op)
@@ -307,13 +308,12 @@ class Conversion:
         Raises:
             SourceModelError: the node has no such output.
         """
-        name = output_name(self._symbol, reference)
+        node = self._symbol.nodes[reference[0]]
         if reference not in self._values:
             raise SourceModelError(
-                f"{sanitize(name)} has no output {reference[1]} that could be taken.",
+                f"{sanitize(node.name)} has no output {reference[1]} that could be taken.",
                 remedy="Take its first output.",
             )
-        node = self._symbol.nodes[reference[0]]
         tensor = self.tensor(reference)
         if node.op == "null" or not isinstance(self._values[reference], str):
             self._writer.origin = sanitize(node.name, 200)

@@ -17,6 +17,7 @@ from engine.frontends.loaded import Loaded, SourceInfo, read_file
 from engine.frontends.mxnet.convert import (
     Conversion,
     NetworkInput,
+    Reference,
     network_inputs,
     output_name,
     read_inputs,
@@ -36,7 +37,6 @@ from engine.frontends.mxnet.operators import WEIGHT_INPUTS
 from engine.frontends.source import SourceLayer, SourceModel, SourceSummary, SourceTensor
 from engine.graph.ir import Graph
 
-Reference = tuple[int, int]
 _WEIGHT_NAMES = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var")
 
 
@@ -189,10 +189,7 @@ def _starts(symbol: Symbol, asked: Sequence[str] | None) -> list[tuple[Reference
         return []
     references = [resolve(symbol, name, "inputs") for name in asked]
     require_once("inputs", asked, references)
-    return [
-        (reference, output_name(symbol, reference, 2 if reference[1] else 1))
-        for reference in references
-    ]
+    return [(reference, output_name(symbol, reference)) for reference in references]
 
 
 def _needed(
@@ -306,7 +303,7 @@ def inspect(source: SourceModel) -> SourceSummary:
         Finding("unsupported-operator", "error", sanitize(symbol.nodes[i].name), why)
         for i, why in list(reasons.items())[:50]
     ]
-    sizes = [array.nbytes for array in files.params.arrays.values()] if files.params else []
+    arrays = files.params.arrays.values() if files.params else ()
     outputs = tuple(_tensor(symbol, reference, conversion) for reference in symbol.heads)
     return SourceSummary(
         framework="mxnet",
@@ -328,8 +325,8 @@ def inspect(source: SourceModel) -> SourceSummary:
             tuple(tensor.name for tensor in outputs),
         ),
         findings=tuple(findings),
-        parameters=sum(array.size for array in files.params.arrays.values()) if files.params else 0,
-        weights_bytes=sum(sizes),
+        parameters=sum(array.size for array in arrays),
+        weights_bytes=sum(array.nbytes for array in arrays),
     )
 
 
@@ -368,8 +365,7 @@ def _tried(
 
 def _tensor(symbol: Symbol, reference: Reference, conversion: Conversion | None) -> SourceTensor:
     shape = conversion.shape(reference) if conversion is not None else None
-    name = output_name(symbol, reference, 2 if reference[1] else 1)
-    return SourceTensor(name, shape, "float32")
+    return SourceTensor(output_name(symbol, reference), shape, "float32")
 
 
 def _row(symbol: Symbol, index: int, conversion: Conversion | None, refused: str) -> SourceLayer:

@@ -277,6 +277,21 @@ def test_wrong_names(tmp_path: Path, options: dict[str, Any], words: str) -> Non
     assert words in str(caught.value)
 
 
+def test_an_advised_cut_names_the_outputs_that_are_read(tmp_path: Path) -> None:
+    net = Network()
+    cut, _ = net.add("SliceChannel", "cut", [net.variable("data")], num_outputs=2)
+    joined = net.add("_contrib_box_nms", "nms", [(cut, 1), (cut, 0), (cut, 1)])
+    given_source = source(tmp_path, net.text(joined), {}, input_size_list=(X.shape,))
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        load_source(given_source)
+    assert "outputs: ['cut_output1', 'cut_output']" in caught.value.remedy
+    assert inspect_source(given_source).layers[1].inputs[1:] == ("cut_output", "cut_output1")
+    options = {"input_size_list": (X.shape,), "outputs": ("cut_output1", "cut_output")}
+    loaded = load_source(source(tmp_path, net.text(joined), {}, **options))
+    for found, half in zip(run(loaded, {"data": X}), (X[:, 1:], X[:, :1]), strict=True):
+        np.testing.assert_array_equal(found, half)
+
+
 def test_an_input_can_become_a_constant(tmp_path: Path) -> None:
     net = Network()
     total = net.add("elemwise_add", "sum", [net.variable("a"), net.variable("b")])
