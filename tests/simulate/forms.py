@@ -83,14 +83,13 @@ def gemm(net: Net, draw: Draw) -> str:
 def matmul(net: Net, draw: Draw) -> str:
     """With constant weights on either side, and of two activations."""
     x = net.input(2, 4, 8)
-    form = draw(st.integers(0, 3))
-    if form == 0:
-        return net.op("MatMul", x, net.constant(net.normal(8, 5)))
-    if form == 1:
-        return net.op("MatMul", x, net.constant(net.normal(2, 8, 3)))
-    if form == 2:
-        return net.op("MatMul", net.constant(net.normal(3, 4)), x)
-    return net.op("MatMul", x, net.input(2, 8, 3))
+    a, b = [
+        lambda: (x, net.constant(net.normal(8, 5))),
+        lambda: (x, net.constant(net.normal(2, 8, 3))),
+        lambda: (net.constant(net.normal(3, 4)), x),
+        lambda: (x, net.input(2, 8, 3)),
+    ][draw(st.integers(0, 3))]()
+    return net.op("MatMul", a, b)
 
 
 def add_or_mul(net: Net, draw: Draw) -> str:
@@ -147,22 +146,9 @@ def concat(net: Net, draw: Draw) -> str:
 
 def unary(net: Net, draw: Draw) -> str:
     """Functions of one value, with integer kernels and without."""
-    kind, attributes = draw(
-        st.sampled_from(
-            [
-                ("Sigmoid", {}),
-                ("LeakyRelu", {"alpha": 0.3}),
-                ("Tanh", {}),
-                ("HardSigmoid", {}),
-                ("HardSwish", {}),
-                ("Elu", {}),
-                ("Softplus", {}),
-                ("Relu", {}),
-                ("Abs", {}),
-                ("Neg", {}),
-            ]
-        )  # type: ignore[arg-type]
-    )
+    kinds = ("Sigmoid", "LeakyRelu", "Tanh", "HardSigmoid", "HardSwish", "Elu", "Softplus")
+    kind = (*kinds, "Relu", "Abs", "Neg")[draw(st.integers(0, 9))]
+    attributes = {"alpha": 0.3} if kind == "LeakyRelu" else {}
     return str(net.op(kind, _image(net, draw, 3), **attributes))
 
 

@@ -41,11 +41,8 @@ class QatNet:
         name = f"a{self._count}"
         scale_name = self.constant(np.float32(scale).reshape(()), f"{name}_scale")
         zero_name = self.constant(np.array(zero, dtype), f"{name}_zero")
-        inputs = [x, scale_name, zero_name]
-        self.nodes.append(helper.make_node("QuantizeLinear", inputs, [f"{name}_q"], f"{name}_Q"))
-        inputs = [f"{name}_q", scale_name, zero_name]
-        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [name], f"{name}_DQ"))
-        return name
+        stored = self.node("QuantizeLinear", f"{name}_Q", f"{name}_q", x, scale_name, zero_name)
+        return self.node("DequantizeLinear", f"{name}_DQ", name, stored, scale_name, zero_name)
 
     def weight(
         self,
@@ -79,27 +76,22 @@ class QatNet:
             tall = (-1,) + (1,) * (len(shape) - 1) if per_channel else ()
             real = (integers - zero.reshape(tall)) * scale.reshape(tall)
             self.constant(real.astype(np.float32), name)
-            self.nodes.append(
-                helper.make_node(
-                    "QuantizeLinear", [name, *names], [stored], f"{name}_Q", **attributes
-                )
-            )
+            self.node("QuantizeLinear", f"{name}_Q", stored, name, *names, **attributes)
         else:
             self.constant(integers.astype(held), stored, dtype)
-        out = f"{name}_dq"
-        self.nodes.append(
-            helper.make_node(
-                "DequantizeLinear", [stored, *names], [out], f"{name}_DQ", **attributes
-            )
-        )
-        return out
+        last = f"{name}_dq"
+        return self.node("DequantizeLinear", f"{name}_DQ", last, stored, *names, **attributes)
+
+    def node(self, kind: str, name: str, output: str, *inputs: str, **attributes: object) -> str:
+        """A node; returns its output."""
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], name, **attributes))
+        return output
 
     def op(self, kind: str, *inputs: str, **attributes: object) -> str:
         """Any other node."""
         self._count += 1
         name = f"{kind}{self._count}"
-        self.nodes.append(helper.make_node(kind, list(inputs), [name], name, **attributes))
-        return name
+        return self.node(kind, name, name, *inputs, **attributes)
 
     def model(self, output: str, shape: tuple[int, ...]) -> onnx.ModelProto:
         """The model from ``x`` (1, 4, 8, 8) to ``output``."""

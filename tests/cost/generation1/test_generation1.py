@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from engine.cost.generation1.lowering import Work, all_works, fuses_pool, lower_generation1, work_of
@@ -33,13 +35,19 @@ def works(net: Net, dtype: str = "int8") -> tuple[Work, ...]:
     return all_works(lowered(net, dtype))
 
 
+def convolution(shape: tuple[int, ...], *arguments: Any, **options: Any) -> Net:
+    """One of an input of this shape, with what :meth:`Net.conv` takes."""
+    net = Net(shape)
+    net.conv(*arguments, **options)
+    return net
+
+
 def ms(net: Net, chip: str = "rk1808", dtype: str = "int8") -> float:
     return sum(each.ms for each in layer_times(lowered(net, dtype), chip, None))
 
 
 def test_batch_normalization_relu_and_pool_go_into_the_convolution() -> None:
-    net = Net((1, 3, 64, 64))
-    net.conv(16)
+    net = convolution((1, 3, 64, 64), 16)
     net.add("BatchNormalization", (1, 16, 64, 64), *(net.weight((16,)) for _ in range(4)))
     net.add("Relu", (1, 16, 64, 64))
     net.add("MaxPool", (1, 16, 32, 32), kernel_shape=[2, 2], strides=[2, 2])
@@ -60,39 +68,29 @@ def test_a_tensor_that_others_read_is_not_fused_away() -> None:
     net = Net((1, 3, 8, 8))
     before = net.conv(4)
     net.add("Relu", (1, 4, 8, 8))
-    graph = net.graph(before, net.last)
-    assert [each.op for each in lower_generation1(graph, "rk1808", "int8").layers] == [
-        "Conv",
-        "Relu",
-    ]
+    layers = lower_generation1(net.graph(before, net.last), "rk1808", "int8").layers
+    assert [each.op for each in layers] == ["Conv", "Relu"]
 
 
 @pytest.mark.parametrize(
-    ("kernel", "stride", "pads", "height", "width", "bits", "fused"),
+    ("pool", "height", "width", "bits", "fused"),
     [
-        (2, 2, (0, 0, 0, 0), 64, 64, 8, True),
-        (2, 2, (0, 0, 0, 0), 65, 64, 8, False),
-        (2, 2, (0, 0, 1, 1), 64, 64, 8, False),
-        (2, 1, (0, 0, 0, 0), 64, 64, 8, False),
-        (3, 2, (0, 0, 0, 0), 63, 63, 8, True),
-        (3, 2, (0, 0, 0, 0), 63, 65, 8, False),
-        (3, 2, (0, 0, 0, 0), 63, 63, 16, False),
-        (3, 2, (0, 0, 0, 0), 31, 31, 16, True),
-        (3, 2, (0, 0, 0, 0), 1, 1, 8, False),
-        (3, 2, (1, 1, 1, 1), 63, 63, 8, False),
-        (5, 2, (0, 0, 0, 0), 63, 63, 8, False),
+        (Window((2, 2), (2, 2)), 64, 64, 8, True),
+        (Window((2, 2), (2, 2)), 65, 64, 8, False),
+        (Window((2, 2), (2, 2), (0, 0, 1, 1)), 64, 64, 8, False),
+        (Window((2, 2), (1, 1)), 64, 64, 8, False),
+        (Window((3, 3), (2, 2)), 63, 63, 8, True),
+        (Window((3, 3), (2, 2)), 63, 65, 8, False),
+        (Window((3, 3), (2, 2)), 63, 63, 16, False),
+        (Window((3, 3), (2, 2)), 31, 31, 16, True),
+        (Window((3, 3), (2, 2)), 1, 1, 8, False),
+        (Window((3, 3), (2, 2), (1, 1, 1, 1)), 63, 63, 8, False),
+        (Window((5, 5), (2, 2)), 63, 63, 8, False),
     ],
 )
 def test_pools_are_fused_by_the_manuals_conditions(
-    kernel: int,
-    stride: int,
-    pads: tuple[int, int, int, int],
-    height: int,
-    width: int,
-    bits: int,
-    fused: bool,
+    pool: Window, height: int, width: int, bits: int, fused: bool
 ) -> None:
-    pool = Window(kernel=(kernel, kernel), strides=(stride, stride), pads=pads)
     assert fuses_pool(pool, height, width, bits) is fused
 
 
@@ -129,9 +127,7 @@ def test_what_is_known_when_the_model_is_built_costs_nothing() -> None:
 
 def test_depthwise_costs_by_channel_and_more_on_rk1808() -> None:
     def net(channels: int) -> Net:
-        made = Net((1, channels, 7, 7))
-        made.conv(channels, group=channels)
-        return made
+        return convolution((1, channels, 7, 7), channels, group=channels)
 
     for chip in CHIPS:
         assert 1.7 < ms(net(1024), chip) / ms(net(512), chip) < 2.1
@@ -140,9 +136,7 @@ def test_depthwise_costs_by_channel_and_more_on_rk1808() -> None:
 
 def test_a_kernel_that_the_array_cannot_take_is_slow_and_said() -> None:
     def net(kernel: tuple[int, int], stride: int = 1) -> Net:
-        made = Net((1, 64, 32, 32))
-        made.conv(64, kernel, stride)
-        return made
+        return convolution((1, 64, 32, 32), 64, kernel, stride)
 
     on = machine("rk1808")
     assert not slow(works(net((11, 11)))[0], on)
@@ -157,8 +151,7 @@ def test_a_kernel_that_the_array_cannot_take_is_slow_and_said() -> None:
 def test_a_dilated_depthwise_window_is_slow_on_rk1808_alone() -> None:
     # DeepLab at 513 x 513: 4.4 frames a second on RK1808 where 18.7 was estimated; a reviewer's.
     def net(dilation: int) -> Net:
-        made = Net((1, 64, 65, 65))
-        made.conv(64, group=64)
+        made = convolution((1, 64, 65, 65), 64, group=64)
         made.nodes[-1].attributes["dilations"] = [dilation, dilation]
         return made
 
@@ -181,8 +174,7 @@ def test_two_features_multiplied_are_slow_and_a_layer_of_weights_is_not() -> Non
 
 
 def test_float16_is_slower_and_on_the_rv_chips_outside_the_array() -> None:
-    net = Net((1, 64, 32, 32))
-    net.conv(64)
+    net = convolution((1, 64, 32, 32), 64)
     for chip in CHIPS:
         assert ms(net, chip, "float16") > 5 * ms(net, chip)
     work = works(net, "float16")[0]
@@ -191,15 +183,13 @@ def test_float16_is_slower_and_on_the_rv_chips_outside_the_array() -> None:
 
 
 def test_float16_has_the_wide_interval_as_nearly_all_rates_are_of_int8() -> None:
-    net = Net((1, 64, 32, 32))
-    net.conv(64)
+    net = convolution((1, 64, 32, 32), 64)
     narrow, wide = (figures(net, "rk1808", dtype=each) for each in ("int8", "float16"))
     assert wide.time_ms.high / wide.time_ms.value > narrow.time_ms.high / narrow.time_ms.value
 
 
 def test_layers_may_have_a_dtype_of_their_own() -> None:
-    net = Net((1, 64, 32, 32))
-    net.conv(64)
+    net = convolution((1, 64, 32, 32), 64)
     net.conv(64)
     rows = figures(net, "rk1808", layer_dtypes={"Conv1": "float16"}).layers
     assert [each.dtype for each in rows] == ["int8", "float16"]
@@ -207,8 +197,7 @@ def test_layers_may_have_a_dtype_of_their_own() -> None:
 
 
 def test_time_goes_with_the_clock() -> None:
-    net = Net((1, 64, 56, 56))
-    net.conv(64)
+    net = convolution((1, 64, 56, 56), 64)
     fast, half = machine("rv1126"), machine("rv1126", 467.0)
     work = works(net)[0]
     assert layer_time(work, half).ms == pytest.approx(2 * layer_time(work, fast).ms, rel=0.05)
@@ -216,8 +205,7 @@ def test_time_goes_with_the_clock() -> None:
 
 
 def test_the_estimate_is_complete_and_labelled() -> None:
-    net = Net((1, 3, 64, 64))
-    net.conv(16)
+    net = convolution((1, 3, 64, 64), 16)
     net.add("Relu", (1, 16, 64, 64))
     found = {chip: figures(net, chip, ids={"Conv0": "stem"}) for chip in CHIPS}
     for chip, one in found.items():
@@ -239,8 +227,7 @@ def test_the_estimate_is_complete_and_labelled() -> None:
 
 
 def test_a_batch_takes_its_time_and_gains_no_rate() -> None:
-    net = Net((1, 3, 64, 64))
-    net.conv(16)
+    net = convolution((1, 3, 64, 64), 16)
     one, four = (figures(net, "rk1808", batch=each) for each in (1, 4))
     assert four.time_ms.value == pytest.approx(4 * one.time_ms.value)
     assert four.fps.value == pytest.approx(one.fps.value)
@@ -277,9 +264,7 @@ def test_an_empty_and_an_unknown_operator_are_answered() -> None:
 
 
 def test_rare_work_has_the_wider_interval() -> None:
-    usual, rare = Net((1, 64, 56, 56)), Net((1, 64, 56, 56))
-    usual.conv(64)
-    rare.conv(64, group=64)
+    usual, rare = (convolution((1, 64, 56, 56), 64, group=group) for group in (1, 64))
     on = machine("rk1808")
     assert stratum(known_share(works(usual), on)) == "convolutions"
     assert stratum(known_share(works(rare), on)) == "others"

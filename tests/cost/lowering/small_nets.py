@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import helper
 
-from engine.cost.lowered import Lowered
+from engine.cost.lowered import Lowered, LoweredLayer
 from engine.cost.lowering import lower, read_graph
 from engine.facts.npu import NpuDtype
 from engine.graph.ir import Graph
 from tests.cost.support import npu_of
 from tests.graph.models import model
 
-__all__ = ["Net", "lower_for", "names"]
+__all__ = ["Net", "layer_of", "lower_for", "names", "shapes"]
 
 
 class Net:
@@ -68,6 +68,17 @@ def lower_for(graph: Graph, chip: str, dtype: NpuDtype) -> Lowered:
     """Of a graph as the engine has it, and a chip by name."""
     npu = npu_of(chip)
     return lower(read_graph(graph), npu, dtype)
+
+
+def layer_of(lowered: Lowered, name: str) -> LoweredLayer:
+    """The one of this full name."""
+    return next(each for each in lowered.layers if each.full_name == name)
+
+
+def shapes(lowered: Lowered, name: str) -> list[tuple[int, ...]]:
+    """Of what a layer reads and writes."""
+    layer = layer_of(lowered, name)
+    return [lowered.shape(each) for each in (*layer.inputs, *layer.outputs)]
 
 
 def names(lowered: Lowered) -> list[str]:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.cost.lowered import Lowered, LoweredLayer
-from tests.cost.lowering.small_nets import Net, names
-
-
-def layer(lowered: Lowered, name: str) -> LoweredLayer:
-    """The one of this full name."""
-    return next(each for each in lowered.layers if each.full_name == name)
+from engine.cost.lowered import Lowered
+from tests.cost.lowering.small_nets import Net, layer_of, names
 
 
 def weight(lowered: Lowered, name: str) -> tuple[int, ...]:
     """Shape of a convolution's filters."""
-    return lowered.shape(layer(lowered, name).consts[0])
+    return lowered.shape(layer_of(lowered, name).consts[0])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +74,7 @@ def test_rk3576_halves_filters_that_fill_its_buffer_in_float16() -> None:
     lowered = net.lower("rk3576", end)
     assert weight(lowered, "Conv:c_branch0_ConvAdd") == (70, 304, 3, 3)
     assert weight(lowered, "Conv:c_branch1") == (70, 296, 3, 3)
-    assert layer(lowered, "Conv:c_branch1").dtype == "float16"
+    assert layer_of(lowered, "Conv:c_branch1").dtype == "float16"
     assert "Relu:r" in names(lowered)
     assert names(net.lower("rv1126b", end))[1:] == ["Conv:c"]
 
@@ -97,7 +92,7 @@ def test_long_strides_and_kernels_go_in_steps() -> None:
     odd = net.conv("o", "start", 16, 24, 3, 3, strides=[9, 9])
     wide = net.conv("w", "start", 16, 24, 32, 32, pads=[0, 0, 0, 0])
     lowered = net.lower("rk3588", step, odd, wide)
-    first = layer(lowered, "Conv:s_split")
+    first = layer_of(lowered, "Conv:s_split")
     assert lowered.shape(first.outputs[0]) == (1, 16, 7, 7)
     assert weight(lowered, "Conv:s_select") == (1, 16, 1, 1)
     assert "Conv:o" in names(lowered)
@@ -131,7 +126,7 @@ def test_a_sum_with_its_own_input_is_in_the_filters() -> None:
     end = net.add("Add", "a", net.conv("c", "start", 16, 16, 3, 3), "start")
     lowered = net.lower("rk3588", end)
     assert names(lowered)[1:] == ["Conv:c"]
-    assert layer(lowered, "Conv:c").op == "Conv"
+    assert layer_of(lowered, "Conv:c").op == "Conv"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +141,7 @@ def test_a_sum_behind_an_activation(chip: str, dtype: str, op: str) -> None:
     net = Net(1, 16, 8, 8)
     active = net.add("Relu", "r", net.conv("c", "start", 16, 16, 3, 3))
     end = net.add("Add", "a", active, net.add("Sigmoid", "s", "start"))
-    assert layer(net.lower(chip, end, dtype=dtype), "Conv:c").op == op
+    assert layer_of(net.lower(chip, end, dtype=dtype), "Conv:c").op == op
 
 
 def test_an_input_of_the_graph_is_not_added_by_a_convolution() -> None:

@@ -7,22 +7,14 @@ import pytest
 
 from engine.cost.cycles import all_cycles
 from engine.cost.lowered import Lowered
-from tests.cost.lowering.small_nets import Net, names
+from tests.cost.lowering.small_nets import Net, layer_of, names, shapes
 from tests.cost.support import npu_of
 
 
 def cycles(found: Lowered, chip: str, name: str) -> tuple[int, int]:
     """Of the memory and of the array, of the layer of that name."""
-    npu = npu_of(chip)
-    for layer, cost in zip(found.layers, all_cycles(found, npu), strict=True):
-        if layer.full_name == name:
-            return cost.ddr, cost.npu
-    raise AssertionError(f"{name} is not among {names(found)}")
-
-
-def shapes(found: Lowered, name: str) -> list[tuple[int, ...]]:
-    layer = next(each for each in found.layers if each.full_name == name)
-    return [found.shape(each) for each in (*layer.inputs, *layer.outputs)]
+    cost = all_cycles(found, npu_of(chip))[found.layers.index(layer_of(found, name))]
+    return cost.ddr, cost.npu
 
 
 def dilated(chip: str, channels: int, gap: int, size: int = 33) -> Lowered:
@@ -102,7 +94,7 @@ def test_one_input_channel_takes_one_step_whatever_the_outputs() -> None:
 def test_pixels_are_shuffled_by_three_on_the_cpu() -> None:
     net = Net(1, 27, 16, 16)
     net.add("DepthToSpace", "d", "start", blocksize=3)
-    layer = next(each for each in net.lower("rk3588", "d").layers if each.kind == "DepthToSpace")
+    layer = layer_of(net.lower("rk3588", "d"), "DepthToSpace:d")
     assert layer.target == "CPU"
     assert "powers of two" in layer.reason
 
@@ -136,5 +128,4 @@ def test_a_normalization_of_rows_goes_into_the_matrix_before_it() -> None:
     net.add("Reshape", "back", rows, net.constant("shape", np.array([1, 196, 256])))
     found = net.lower("rk3588", "back", dtype="float16")
     assert not any(each.startswith(("BatchNormalization", "Add")) for each in names(found))
-    convolution = next(each for each in found.layers if each.full_name == "Conv:fc#2")
-    assert len(convolution.consts) == 2, "it has a bias now"
+    assert len(layer_of(found, "Conv:fc#2").consts) == 2, "it has a bias now"

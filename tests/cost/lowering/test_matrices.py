@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.cost.lowered import Lowered
-from tests.cost.lowering.small_nets import Net, names
+from tests.cost.lowering.small_nets import Net, layer_of, names, shapes
 
 
 def weight(net: Net, name: str, *shape: int) -> str:
@@ -19,12 +18,6 @@ def weight(net: Net, name: str, *shape: int) -> str:
 def linear(net: Net, name: str, data: str, wide: int, out: int) -> str:
     product = net.add("MatMul", f"{name}/MatMul", data, weight(net, f"{name}_w", wide, out))
     return net.add("Add", f"{name}/Add", weight(net, f"{name}_b", out), product)
-
-
-def shapes(lowered: Lowered, name: str) -> list[tuple[int, ...]]:
-    """Of what a layer reads and writes."""
-    layer = next(each for each in lowered.layers if each.full_name == name)
-    return [lowered.shape(each) for each in (*layer.inputs, *layer.outputs)]
 
 
 def packed(net: Net, batch: int, rows: int, mask: np.ndarray | None) -> str:
@@ -56,8 +49,7 @@ def test_heads_of_windows_are_batches_where_no_attention_is_fused() -> None:
     assert shapes(found, "Transpose:v_tp") == [(8, 32, 1, 16), (8, 16, 1, 32)]
     for name in ("Add:mask", "exSoftmax13:softmax"):
         assert shapes(found, name) == [(8, 16, 1, 16)] * 2
-    layer = next(each for each in found.layers if each.name == "mask")
-    assert found.shape(layer.consts[0]) == (8, 16, 1, 16)
+    assert found.shape(layer_of(found, "Add:mask").consts[0]) == (8, 16, 1, 16)
     moves = [each for each in names(found) if each.startswith(("Reshape", "Transpose"))]
     assert len(moves) == 7, "no movement between the scores and the second matrix"
 
@@ -65,8 +57,7 @@ def test_heads_of_windows_are_batches_where_no_attention_is_fused() -> None:
 def test_a_mask_of_all_heads_stays_one_and_one_of_zeros_does_nothing() -> None:
     net = Net(4, 16, 64)
     found = net.lower("rk3566", packed(net, 4, 16, np.ones((1, 1, 16, 16))), dtype="float16")
-    layer = next(each for each in found.layers if each.name == "mask")
-    assert found.shape(layer.consts[0]) == (1, 16, 1, 16)
+    assert found.shape(layer_of(found, "Add:mask").consts[0]) == (1, 16, 1, 16)
     for batch, rows in ((4, 16), (1, 64)):
         net = Net(batch, rows, 64)
         zeros = np.zeros((batch, 2, rows, rows))

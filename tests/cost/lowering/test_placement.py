@@ -16,17 +16,15 @@ from tests.cost.support import npu_of
 SIZE = (1, 32, 24, 24)
 
 
-def placed(
-    op: str,
-    chip: str,
-    dtype: NpuDtype = "int8",
-    shape: tuple[int, ...] = SIZE,
-    **attributes: object,
-) -> LoweredLayer:
+def placed(op: str, chip: str, **attributes: object) -> LoweredLayer:
     net = Net(*SIZE)
     net.add(op, "it", "start", **attributes)
-    lowered = net.lower(chip, "it", dtype=dtype)
-    return next(layer for layer in lowered.layers if layer.name == "it")
+    return it(net, chip)
+
+
+def it(net: Net, chip: str) -> LoweredLayer:
+    """The layer of this name."""
+    return next(layer for layer in net.lower(chip, "it").layers if layer.name == "it")
 
 
 @pytest.mark.parametrize("chip", ["rk3566", "rk3562", "rk3588", "rk3576", "rv1103b"])
@@ -70,8 +68,7 @@ def test_linear_resize(mode: str, scale: float, chip: str, target: str) -> None:
     net = Net(*SIZE)
     scales = net.constant("scales", np.array([1, 1, scale, scale], np.float32))
     net.add("Resize", "it", "start", "", scales, mode="linear", coordinate_transformation_mode=mode)
-    lowered = net.lower(chip, "it")
-    layer = next(layer for layer in lowered.layers if layer.name == "it")
+    layer = it(net, chip)
     assert layer.target == target
     assert bool(layer.reason) == (target == "CPU")
 
@@ -97,8 +94,7 @@ def test_corners_that_stay_are_a_whole_number_of_steps_apart(
     sizes = net.constant("sizes", np.array([1, 16, *after], np.int64))
     corners = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
     net.add("Resize", "it", "start", "", "", sizes, **corners)
-    lowered = net.lower("rk3588", "it")
-    assert next(layer.target for layer in lowered.layers if layer.name == "it") == target
+    assert it(net, "rk3588").target == target
 
 
 @pytest.mark.parametrize(
