@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from engine.cost.lowered import Lowered
 from engine.wire.cost import Advice
 from tests.cost.generation1.networks import Net
 from tests.cost.support import Chain
+
+MAP = (1, 32, 32, 32)
 
 
 def lowered(chain: Chain) -> Lowered:
@@ -45,6 +48,11 @@ def plain_time(lowered: Lowered) -> Sequence[float]:
     return made
 
 
+def single(shape: tuple[int, ...], op: str, channels: int, kernel: int, **fields: Any) -> Chain:
+    """One convolution that keeps the size of the map."""
+    return Chain(shape).add(op, (1, channels, *shape[2:]), kernel=kernel, **fields)
+
+
 def found(chain: Chain, chip: str = "rk3588") -> dict[str, Advice]:
     made = advise(lowered(chain), chip, plain_time)
     assert all(each.source and each.why and each.layers for each in made)
@@ -60,49 +68,39 @@ def only(told: dict[str, Advice], part: str) -> Advice:
 
 def test_an_activation_by_table_is_told_its_gain() -> None:
     chain = Chain()
-    chain.add("ConvExSwish", (1, 32, 32, 32), kernel=3)
-    chain.add("exSwish", (1, 32, 32, 32))
-    chain.add("Conv", (1, 32, 32, 32), kernel=1)
+    chain.add("ConvExSwish", MAP, kernel=3)
+    chain.add("exSwish", MAP)
+    chain.add("Conv", MAP, kernel=1)
     one = only(found(chain), "ReLU")
     assert one.layers == ("ConvExSwish0", "exSwish1")
     assert one.gain_ms == pytest.approx(2 * 32 * 32 * 32 * 1e-4)
-    chain = Chain()
-    chain.add("ConvRelu", (1, 32, 32, 32), kernel=3)
-    assert not any("ReLU" in title for title in found(chain))
+    relu = single((1, 3, 32, 32), "ConvRelu", 32, 3)
+    assert not any("ReLU" in title for title in found(relu))
 
 
 def test_channels_that_leave_the_array_unused() -> None:
-    chain = Chain((1, 32, 32, 32))
-    chain.add("Conv", (1, 33, 32, 32), kernel=3)
-    chain.add("Conv", (1, 64, 32, 32), kernel=3)
+    chain = single(MAP, "Conv", 33, 3).add("Conv", (1, 64, 32, 32), kernel=3)
     one = only(found(chain), "multiples of 32")
     assert one.layers == ("Conv0",)
     assert "33 channels" in one.why
     assert one.gain_ms == pytest.approx(1 * 32 * 9 * 32 * 32 * 1e-6)
-    chain = Chain((1, 32, 32, 32))
-    chain.add("Conv", (1, 57, 32, 32), kernel=3)  # 7 of 64 channels are unused: more than a tenth
-    assert only(found(chain), "multiples of 32").layers == ("Conv0",)
+    # 7 of 64 channels are unused: more than a tenth
+    assert only(found(single(MAP, "Conv", 57, 3)), "multiples of 32").layers == ("Conv0",)
     for channels in (24, 58):  # one tile: nothing to gain; 6 of 64 are less than a tenth
-        chain = Chain((1, 32, 32, 32))
-        chain.add("Conv", (1, channels, 32, 32), kernel=3)
-        assert found(chain) == {}
+        assert found(single(MAP, "Conv", channels, 3)) == {}
 
 
 def test_large_kernels_become_several_small_ones() -> None:
-    chain = Chain((1, 32, 32, 32))
-    chain.add("Conv", (1, 32, 32, 32), kernel=5)
-    one = only(found(chain), "3x3")
+    one = only(found(single(MAP, "Conv", 32, 5)), "3x3")
     assert one.gain_ms == pytest.approx(32 * 32 * (25 - 18) * 32 * 32 * 1e-6)
-    chain = Chain()
-    chain.add("Conv", (1, 32, 32, 32), kernel=5)  # of the image: another matter
-    assert found(chain) == {}
+    assert found(single((1, 3, 32, 32), "Conv", 32, 5)) == {}  # of the image: another matter
 
 
 def test_operators_on_the_cpu_by_type() -> None:
-    chain = Chain((1, 32, 32, 32))
+    chain = Chain(MAP)
     for op in ("AveragePool", "Transpose", "AveragePool"):
-        chain.add(op, (1, 32, 32, 32), target="CPU", remedy="Do otherwise.")
-    chain.add("Conv", (1, 32, 32, 32), kernel=1)
+        chain.add(op, MAP, target="CPU", remedy="Do otherwise.")
+    chain.add("Conv", MAP, kernel=1)
     told = found(chain)
     one = only(told, "AveragePool")
     assert one.gain_ms == pytest.approx(100.0)
@@ -112,9 +110,7 @@ def test_operators_on_the_cpu_by_type() -> None:
 
 
 def test_what_stands_at_an_output_can_be_left_out() -> None:
-    chain = Chain((1, 32, 32, 32))
-    chain.add("Conv", (1, 32, 32, 32), kernel=1)
-    chain.add("Resize", (1, 32, 64, 64))
+    chain = single(MAP, "Conv", 32, 1).add("Resize", (1, 32, 64, 64))
     one = only(found(chain), "Enlarge")
     assert one.gain_ms == pytest.approx(10.0)
     chain.add("Transpose", (1, 64, 64, 32), target="CPU")
@@ -124,8 +120,7 @@ def test_what_stands_at_an_output_can_be_left_out() -> None:
 
 
 def test_half_precision_is_told_where_8_bits_are_there() -> None:
-    chain = Chain((1, 32, 32, 32))
-    chain.add("Conv", (1, 32, 32, 32), kernel=3, dtype="float16")
+    chain = single(MAP, "Conv", 32, 3, dtype="float16")
     one = only(found(chain), "float16")
     assert one.gain_ms == pytest.approx(32 * 32 * 9 * 32 * 32 * 1e-6)
     assert not any("float16" in title for title in found(chain, "rk2118"))
@@ -137,15 +132,13 @@ def test_many_small_layers_and_an_odd_width() -> None:
         chain.add("Conv", (1, 8, 30, 30), kernel=1)
     told = found(chain)
     assert only(told, "Merge").gain_ms is None
-    chain = Chain((1, 3, 30, 30))
-    chain.add("Conv", (1, 32, 30, 30), kernel=3)
-    assert "30" in only(found(chain), "multiple of 16").why
+    odd = single((1, 3, 30, 30), "Conv", 32, 3)
+    assert "30" in only(found(odd), "multiple of 16").why
 
 
 @pytest.mark.parametrize(("width", "advised"), [(24, True), (32, False)])
 def test_the_width_of_an_input_fills_groups_of_16(width: int, advised: bool) -> None:
-    chain = Chain((1, 3, 30, width))
-    chain.add("Conv", (1, 32, 30, width), kernel=3)
+    chain = single((1, 3, 30, width), "Conv", 32, 3)
     assert any("multiple of 16" in title for title in found(chain)) == advised
 
 
@@ -174,17 +167,14 @@ def test_layers_as_short_as_a_start_are_to_be_merged(times: list[float], layers:
 def test_a_cost_without_a_known_gain_is_told_from_a_twentieth_on(
     other: float, advised: bool
 ) -> None:
-    chain = Chain((1, 32, 32, 32))
-    chain.add("Conv", (1, 32, 32, 32), kernel=1)
-    chain.add("Resize", (1, 32, 64, 64))
+    chain = single(MAP, "Conv", 32, 1).add("Resize", (1, 32, 64, 64))
     chain.add("Conv", (1, 32, 64, 64), kernel=1)
     titles = [one.title for one in timed(chain, other, 5.0, other)]
     assert ("Resize fewer channels" in titles) == advised
 
 
 def test_small_gains_and_unknown_chips_are_not_told() -> None:
-    chain = Chain((1, 64, 64, 64))
-    chain.add("Conv", (1, 64, 64, 64), kernel=3)
+    chain = single((1, 64, 64, 64), "Conv", 64, 3)
     chain.add("exSwish", (1, 1, 1, 1))
     chain.add("Conv", (1, 64, 64, 64), kernel=3)
     assert found(chain) == {}
@@ -194,9 +184,7 @@ def test_small_gains_and_unknown_chips_are_not_told() -> None:
 
 
 def test_the_model_is_left_as_it_is() -> None:
-    chain = Chain((1, 32, 32, 32))
-    chain.add("ConvExSwish", (1, 33, 32, 32), kernel=5)
-    chain.add("Conv", (1, 33, 32, 32), kernel=5)
+    chain = single(MAP, "ConvExSwish", 33, 5).add("Conv", (1, 33, 32, 32), kernel=5)
     whole = lowered(chain)
     names = set(whole.tensors)
     assert advise(whole, "rk3588", plain_time)

@@ -33,10 +33,29 @@ def packed(net: Net, batch: int, rows: int, mask: np.ndarray | None) -> str:
     scores = net.add("Mul", "scale", net.add("MatMul", "score", query, key), factor)
     if mask is not None:
         scores = net.add("Add", "mask", scores, net.constant("m", mask.astype(np.float32)))
+    return attended(net, scores, value, batch, rows, 64)
+
+
+def in_five(net: Net, data: str, batch: int, rows: int, heads: int) -> str:
+    """Heads of 32, queries, keys and values first in five dimensions."""
+    width = heads * 32
+    size = net.constant("size", np.array([batch, rows, 3, heads, 32]))
+    seen = net.add("Reshape", "view", linear(net, "qkv", data, width, 3 * width), size)
+    turned = net.add("Transpose", "turn", seen, perm=[2, 0, 3, 1, 4])
+    query, key, value = (
+        net.add("Gather", f"g{at}", turned, net.constant(f"i{at}", np.array(at)), axis=0)
+        for at in range(3)
+    )
+    key = net.add("Transpose", "key", key, perm=[0, 1, 3, 2])
+    return attended(net, net.add("MatMul", "score", query, key), value, batch, rows, width)
+
+
+def attended(net: Net, scores: str, value: str, *shape: int) -> str:
+    """What scores make of values, all heads beside each other, in one more matrix."""
     mixed = net.add("MatMul", "mix", net.add("Softmax", "softmax", scores, axis=-1), value)
     turned = net.add("Transpose", "merge", mixed, perm=[0, 2, 1, 3])
-    whole = net.constant("whole", np.array([batch, rows, 64]))
-    return linear(net, "o", net.add("Reshape", "join", turned, whole), 64, 64)
+    joined = net.add("Reshape", "join", turned, net.constant("whole", np.array(shape)))
+    return linear(net, "o", joined, shape[-1], shape[-1])
 
 
 def test_heads_of_windows_are_batches_where_no_attention_is_fused() -> None:
@@ -78,19 +97,7 @@ def test_one_window_is_split_along_its_channels() -> None:
 
 def test_five_dimensions_of_several_in_a_batch_are_turned_on_the_cpu() -> None:
     net = Net(4, 49, 64)
-    size = net.constant("size", np.array([4, 49, 3, 2, 32]))
-    seen = net.add("Reshape", "view", linear(net, "qkv", "start", 64, 192), size)
-    turned = net.add("Transpose", "turn", seen, perm=[2, 0, 3, 1, 4])
-    query, key, value = (
-        net.add("Gather", f"g{at}", turned, net.constant(f"i{at}", np.array(at)), axis=0)
-        for at in range(3)
-    )
-    key = net.add("Transpose", "key", key, perm=[0, 1, 3, 2])
-    soft = net.add("Softmax", "softmax", net.add("MatMul", "score", query, key), axis=-1)
-    mixed = net.add("Transpose", "merge", net.add("MatMul", "mix", soft, value), perm=[0, 2, 1, 3])
-    whole = net.constant("whole", np.array([4, 49, 64]))
-    end = linear(net, "o", net.add("Reshape", "join", mixed, whole), 64, 64)
-    found = net.lower("rk3588", end, dtype="float16")
+    found = net.lower("rk3588", in_five(net, "start", 4, 49, 2), dtype="float16")
     assert shapes(found, "Conv:qkv/MatMul#2") == [(1, 64, 4, 49), (1, 192, 4, 49)]
     assert shapes(found, "Reshape:view") == [(4, 49, 1, 192), (4, 49, 3, 2, 32)]
     assert shapes(found, "Transpose:turn") == [(4, 49, 3, 2, 32), (3, 4, 2, 49, 32)]
@@ -141,22 +148,7 @@ def test_a_softmax_works_along_channels_or_width() -> None:
 
 def test_heads_of_one_matrix_are_split_along_channels() -> None:
     net = Net(1, 17, 96)
-    whole = net.add(
-        "Reshape",
-        "split",
-        linear(net, "qkv", "x", 96, 288),
-        net.constant("five", np.array([1, 17, 3, 3, 32])),
-    )
-    turned = net.add("Transpose", "turn", whole, perm=[2, 0, 3, 1, 4])
-    query, key, value = (
-        net.add("Gather", f"pick{at}", turned, net.constant(f"i{at}", np.array(at)), axis=0)
-        for at in range(3)
-    )
-    score = net.add("MatMul", "score", query, net.add("Transpose", "kt", key, perm=[0, 1, 3, 2]))
-    mixed = net.add("MatMul", "mix", net.add("Softmax", "softmax", score, axis=-1), value)
-    merged = net.add("Transpose", "merge", mixed, perm=[0, 2, 1, 3])
-    joined = net.add("Reshape", "join", merged, net.constant("three", np.array([1, 17, 96])))
-    found = net.lower("rk3588", linear(net, "o", joined, 96, 96), dtype="float16")
+    found = net.lower("rk3588", in_five(net, "x", 1, 17, 3), dtype="float16")
     assert names(found)[2:] == [
         "Conv:qkv/MatMul#3",
         "Reshape:qkv/MatMul_mm_tp_sw_gather_rs",
@@ -235,15 +227,12 @@ def test_one_token_that_attends_to_others_keeps_its_channels() -> None:
     query = linear(net, "q", "x", 256, 256)
     flat = net.add("Reshape", "heads", query, net.constant("h", np.array([1, 1, 4, 64])))
     turned = net.add("Transpose", "queries", flat, perm=[0, 2, 1, 3])
-    scores = net.add("MatMul", "scores", turned, "memory")
-    softmax = net.add("Softmax", "softmax", scores, axis=-1)
-    found = net.add("MatMul", "found", softmax, "values")
-    back = net.add("Transpose", "back", found, perm=[0, 2, 1, 3])
-    rows = net.add("Reshape", "rows", back, net.constant("r", np.array([1, 1, 256])))
-    lowered = net.lower("rk3566", linear(net, "o", rows, 256, 256), dtype="float16")
-    assert shapes(lowered, "exMatMul:scores#1")[-1] == (4, 16, 1, 1)
-    assert shapes(lowered, "exMatMul:found#1") == [(4, 16, 1, 64), (4, 16, 1, 1), (4, 64, 1, 1)]
-    behind = next(at for at, each in enumerate(lowered.layers) if each.name == "found#1")
+    scores = net.add("MatMul", "score", turned, "memory")
+    end = attended(net, scores, "values", 1, 1, 256)
+    lowered = net.lower("rk3566", end, dtype="float16")
+    assert shapes(lowered, "exMatMul:score#1")[-1] == (4, 16, 1, 1)
+    assert shapes(lowered, "exMatMul:mix#1") == [(4, 16, 1, 64), (4, 16, 1, 1), (4, 64, 1, 1)]
+    behind = lowered.layers.index(layer_of(lowered, "exMatMul:mix#1"))
     reshapes = [each for each in lowered.layers[behind:] if each.op == "Reshape"]
     assert reshapes
     assert {each.target for each in reshapes} == {"NPU"}
