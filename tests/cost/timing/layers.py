@@ -6,8 +6,7 @@ from typing import Any
 
 from engine.cost.cycles import Cycles
 from engine.cost.lowered import Lowered
-from engine.facts.npu import NpuDtype
-from tests.cost.support import Chain
+from tests.cost.support import Chain, npu_of
 
 Shape = tuple[int, ...]
 
@@ -15,7 +14,7 @@ Shape = tuple[int, ...]
 class Net(Chain):
     """A chain between an InputOperator and an OutputOperator, with the cycles of its layers."""
 
-    def __init__(self, shape: Shape, dtype: NpuDtype = "int8") -> None:
+    def __init__(self, shape: Shape, dtype: str = "int8") -> None:
         super().__init__(shape, dtype)
         self.layer("InputOperator", to=("x",), target="CPU")
         self.cycles = [_cycles(0), _cycles(0)]
@@ -31,9 +30,9 @@ class Net(Chain):
         size = self.tensors[self.last].shape[2:]
         return self.add(op, (1, channels, *size), kernel=kernel, cycles=cycles)
 
-    def done(self, family: str = "rk3588") -> Lowered:
+    def done(self, chip: str = "rk3588") -> Lowered:
         """The network."""
-        self.family, self.outputs = family, [self.last]
+        self.npu, self.outputs = npu_of(chip), [self.last]
         return self.lowered()
 
 
@@ -41,7 +40,7 @@ def _cycles(count: int) -> Cycles:
     return Cycles(0, count, count, 0, 0, 0, 0)
 
 
-def backbone(op: str = "ConvExSwish", blocks: int = 6, dtype: NpuDtype = "int8") -> Net:
+def backbone(op: str = "ConvExSwish", blocks: int = 6, dtype: str = "int8") -> Net:
     """Convolutions of 64 channels at 80 x 80, with a sum behind each pair."""
     net = Net((1, 64, 80, 80), dtype)
     for _ in range(blocks):
