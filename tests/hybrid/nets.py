@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.graph.ir import Graph
+from engine.hybrid import Layers
+from engine.quantize import Quantized, calibrate, quantize
 from tests.quantize.models import Net
 
 
@@ -33,6 +35,12 @@ def chain(seed: int = 0) -> tuple[Graph, list[dict[str, np.ndarray]]]:
     rng = np.random.default_rng(seed)
     feeds = [{"image": rng.normal(size=(1, 3, 16, 16)).astype(np.float32)} for _ in range(6)]
     return graph, feeds
+
+
+def built_chain() -> tuple[Layers, Quantized, list[dict[str, np.ndarray]]]:
+    """The layers of :func:`chain`, its build, and its inputs."""
+    graph, feeds = chain()
+    return Layers(graph), quantize(graph, calibrate(graph, feeds)), feeds
 
 
 def head(*, split: bool = False, score_sum: bool = False, seed: int = 1) -> Net:

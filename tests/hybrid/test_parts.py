@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from engine.graph.execute import Session
-from engine.hybrid import Layers, noise_terms, parts, sensitivity
+from engine.hybrid import noise_terms, parts, sensitivity
 from engine.hybrid.sensitivity import QuantizerToggles
-from engine.quantize import calibrate, quantize
-from tests.hybrid.nets import chain
+from tests.hybrid.nets import built_chain
 
 
 @pytest.fixture
@@ -32,19 +31,19 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 def test_all_off_in_parts_is_the_float_graph(counted: list[object]) -> None:
-    graph, feeds = chain()
-    toggles = QuantizerToggles(Layers(graph), quantize(graph, calibrate(graph, feeds)))
+    layers, built, feeds = built_chain()
+    toggles = QuantizerToggles(layers, built)
     (name,) = toggles.outputs
     found = toggles.run(feeds[0])[name]
     assert len(counted) > 3
-    np.testing.assert_allclose(found, Session(graph).run(feeds[0])[name], rtol=1e-4, atol=1e-4)
+    expected = Session(layers.graph).run(feeds[0])[name]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_terms_are_those_of_the_whole_graph(
     counted: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph, feeds = chain()
-    built, layers = quantize(graph, calibrate(graph, feeds)), Layers(graph)
+    layers, built, feeds = built_chain()
     cut = noise_terms(layers, built, feeds[:2])
     monkeypatch.setattr(sensitivity, "_LARGE", 1 << 60)
     whole = noise_terms(layers, built, feeds[:2])
@@ -57,8 +56,8 @@ def test_terms_are_those_of_the_whole_graph(
 
 
 def test_a_late_rounding_runs_nothing_before_it(counted: list[object]) -> None:
-    graph, feeds = chain()
-    toggles = QuantizerToggles(Layers(graph), quantize(graph, calibrate(graph, feeds)))
+    layers, built, feeds = built_chain()
+    toggles = QuantizerToggles(layers, built)
     before = toggles.values(feeds[0])
     every, counted[:] = list(counted), []
     (name,) = toggles.outputs
@@ -71,8 +70,8 @@ def test_a_late_rounding_runs_nothing_before_it(counted: list[object]) -> None:
 
 
 def test_what_changes_nothing_ends_there(counted: list[object]) -> None:
-    graph, feeds = chain()
-    toggles = QuantizerToggles(Layers(graph), quantize(graph, calibrate(graph, feeds)))
+    layers, built, feeds = built_chain()
+    toggles = QuantizerToggles(layers, built)
     zeros = {name: np.zeros_like(array) for name, array in feeds[0].items()}
     before = toggles.values(zeros)
     every, counted[:] = list(counted), []

@@ -17,7 +17,7 @@ from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.wire.codec import encode
 from engine.wire.hybrid import SearchParams, SearchResult
 from engine.wire.names import CURVE_KIND
-from tests.hybrid.nets import chain
+from tests.hybrid.nets import built_chain, chain
 from tests.quantize.models import Net
 
 
@@ -122,9 +122,9 @@ def test_time_is_kept(trials: Evaluator) -> None:
 
 
 def test_the_proposal_lifts_the_pair() -> None:
-    graph, feeds = chain()
-    found = propose(quantize(graph, calibrate(graph, feeds)), feeds[:1])
-    order = [layer.id for layer in Layers(graph).all]
+    layers, built, feeds = built_chain()
+    found = propose(built, feeds[:1])
+    order = [layer.id for layer in layers.all]
     assert set(found.layers) == {order[2], order[3]}
     assert {row.id for row in found.ranking} == set(found.layers)
     (before,), (after,) = found.before.values(), found.after.values()
@@ -163,17 +163,16 @@ def test_a_proposal_goes_on_while_a_layer_takes_a_tenth_of_the_error(
 def test_layers_that_gain_only_together_are_told_with_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    graph, feeds = chain()
-    first, second, third, *_ = [layer.id for layer in Layers(graph).all if layer.can_promote]
+    layers, built, feeds = built_chain()
+    first, second, third, *_ = [layer.id for layer in layers.all if layer.can_promote]
     terms = [
         NoiseTerm(first, weights=False, needs=frozenset({first, second}), noise=(0.6,)),
         NoiseTerm(third, weights=True, needs=frozenset({third}), noise=(0.3,)),
         NoiseTerm(second, weights=True, needs=frozenset({second}), noise=(0.1,)),
     ]
     monkeypatch.setattr("engine.hybrid.proposal.noise_terms", lambda *_, **__: terms)
-    quantized = quantize(graph, calibrate(graph, feeds))
-    assert propose(quantized, feeds).gains == (), "only where they are asked for"
-    gains = {row.id: row for row in propose(quantized, feeds, gains=True).gains}
+    assert propose(built, feeds).gains == (), "only where they are asked for"
+    gains = {row.id: row for row in propose(built, feeds, gains=True).gains}
     assert gains[first].together == (second,)
     assert gains[second].together == (first,)
     assert gains[third].together == ()

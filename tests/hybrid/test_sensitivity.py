@@ -12,15 +12,14 @@ from engine.hybrid import Evaluator, Layers, noise_terms
 from engine.hybrid.noise_model import NoiseModel
 from engine.hybrid.sensitivity import QuantizerToggles
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from tests.hybrid.nets import chain, head_feeds, head_graph
+from tests.hybrid.nets import built_chain, chain, head_feeds, head_graph
 
 
 def test_all_off_is_the_float_graph_and_all_on_the_quantized_one() -> None:
-    graph, feeds = chain()
-    built = quantize(graph, calibrate(graph, feeds))
-    toggles = QuantizerToggles(Layers(graph), built)
+    layers, built, feeds = built_chain()
+    toggles = QuantizerToggles(layers, built)
     (name,) = toggles.outputs
-    golden, simulated = Session(graph), Session(built.graph)
+    golden, simulated = Session(layers.graph), Session(built.graph)
     for feed in feeds[:2]:
         expected = golden.run(feed)[name]
         np.testing.assert_allclose(toggles.run(feed)[name], expected, rtol=1e-4, atol=1e-4)
@@ -31,13 +30,11 @@ def test_all_off_is_the_float_graph_and_all_on_the_quantized_one() -> None:
 
 
 def test_one_switch_is_one_rounding_against_numpy() -> None:
-    graph, feeds = chain()
-    built = quantize(graph, calibrate(graph, feeds))
-    layers = Layers(graph)
+    layers, built, feeds = built_chain()
     toggles = QuantizerToggles(layers, built)
     (name,) = toggles.outputs
     (own,) = [s for s in toggles.toggles if s.tensor == name and not s.weights]
-    expected = Session(graph).run(feeds[0])[name]
+    expected = Session(layers.graph).run(feeds[0])[name]
     rounded = built.table[name].dequantize(built.table[name].quantize(expected))
     found = toggles.run(feeds[0], [own])[name]
     # half a step where float kernels differ in the last bit and a value lies on a tie
@@ -46,12 +43,11 @@ def test_one_switch_is_one_rounding_against_numpy() -> None:
 
 
 def test_what_a_rounding_needs_is_its_writer_and_its_readers() -> None:
-    graph, feeds = chain()
-    built = quantize(graph, calibrate(graph, feeds))
-    terms = {(t.tensor, t.weights): t.needs for t in noise_terms(Layers(graph), built, feeds)}
-    order = [layer.id for layer in Layers(graph).all]
+    layers, built, feeds = built_chain()
+    terms = {(t.tensor, t.weights): t.needs for t in noise_terms(layers, built, feeds)}
+    order = [layer.id for layer in layers.all]
     assert terms["image", False] == {order[0]}
-    tensors = [layer.tensor for layer in Layers(graph).all]
+    tensors = [layer.tensor for layer in layers.all]
     assert terms[tensors[2], False] == {order[2], order[3]}
     assert terms[tensors[2], True] == {order[2]}
     assert terms[tensors[-1], False] == {order[-1]}
