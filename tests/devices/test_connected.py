@@ -23,7 +23,7 @@ def test_the_head_of_an_answer(emulated: bool) -> None:
     identity = BoardIdentity(chip="rk3588", emulated=emulated)
     board = Connected(Address("local", ""), LocalTransport(), identity)
     file = ModelFile(path=Path("m.rknn"), size=1, sha256="")
-    opened = OpenModel(file, "/l.so", 2, "2.3.2", "0.9.8", "", (), (), None, ("the board's",))
+    opened = OpenModel(file, "/l.so", 2, "2.3.2", "0.9.8", (), (), None, ("the board's",))
     assert board.head(opened, "one", "two") == BoardAnswer(
         label="emulated" if emulated else "measured",
         device="local",

@@ -49,7 +49,6 @@ class OpenModel:
         library: path of the runtime library on the board.
         generation: of that library, 1 or 2.
         api_version, driver_version: as the runtime says them.
-        custom_string: the text that was built into the model.
         inputs, outputs: what it takes and gives.
         memory: what it takes; None where the runtime has no such query.
         notes: what a user should know of this board.
@@ -60,7 +59,6 @@ class OpenModel:
     generation: int
     api_version: str
     driver_version: str
-    custom_string: str
     inputs: tuple[TensorAttributes, ...]
     outputs: tuple[TensorAttributes, ...]
     memory: DeviceMemory | None
@@ -114,7 +112,6 @@ def read_open_model(file: ModelFile, answer: JsonObject, note: str) -> OpenModel
         generation=whole(answer, "generation", 1, 2),
         api_version=text(answer, "api_version"),
         driver_version=text(answer, "driver_version"),
-        custom_string=text(answer, "custom_string", 2000),
         inputs=read_attributes(answer, "inputs"),
         outputs=read_attributes(answer, "outputs"),
         memory=None if memory is None else read_memory(mapping(memory, "memory")),

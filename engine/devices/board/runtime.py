@@ -72,7 +72,7 @@ _MOST_THREADS = 32
 _CLOCKS = "clocks.json"
 
 
-class BoardRuntime:
+class BoardRuntime(contextlib.AbstractContextManager["BoardRuntime"]):
     """One board that runs models, one at a time.
 
     Args:
@@ -349,9 +349,6 @@ class BoardRuntime:
         finally:
             self._opened = None
             session.end()
-
-    def __enter__(self) -> BoardRuntime:
-        return self
 
     def __exit__(self, *_exception: object) -> None:
         self.close()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from engine.base.errors import (
     DeviceError,
@@ -56,7 +56,7 @@ class Watched:
     at: float
 
 
-class BoardSession:
+class BoardSession(contextlib.AbstractContextManager["BoardSession"]):
     """Our program on one board, and the folder that it may write in.
 
     Args:
@@ -295,9 +295,6 @@ class BoardSession:
     def end(self) -> None:
         """Let the board go, also one that has gone; nothing of this session stays."""
         self._held.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_exception: object) -> None:
         self.end()

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from engine.base.errors import DeviceStorageError, SourceModelError, UsageError
 from engine.base.files import atomic_write, open_regular
@@ -47,7 +47,7 @@ def check_words(words: Sequence[str]) -> None:
             )
 
 
-class Source:
+class Source(AbstractContextManager["Source"]):
     """A file that is open for reading; what is wrong with it is not taken for a fault of a board.
 
     Args:
@@ -78,9 +78,6 @@ class Source:
             return self._stream.read(size)
         except OSError as error:
             raise self._error(error) from error
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._stream.close()

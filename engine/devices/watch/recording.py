@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 from engine.base.errors import UsageError
 from engine.base.files import atomic_write, open_regular, output_errors
@@ -110,7 +111,7 @@ class Recorder:
         return self.failure
 
 
-class Recording:
+class Recording(AbstractContextManager["Recording"]):
     """A recording that is read, line by line, and nothing of it believed.
 
     Numbers are finite, lists short and texts fit to be shown, or there is an error; a file of any
@@ -146,9 +147,6 @@ class Recording:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

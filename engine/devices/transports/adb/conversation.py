@@ -50,9 +50,6 @@ class _Said(RawIOBase):
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def readable(self) -> bool:
-        return True
-
     def read(self, size: int = -1, /) -> bytes | None:
         """What came; None where that was nothing, or was not output; empty at the end.
 
@@ -95,9 +92,6 @@ class _Told(RawIOBase):
 
     def fileno(self) -> int:
         return self._socket.fileno()
-
-    def writable(self) -> bool:
-        return True
 
     def write(self, data: bytes | bytearray | memoryview, /) -> int | None:  # type: ignore[override]
         """Send the beginning of ``data``, as much as goes without waiting.

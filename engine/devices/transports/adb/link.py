@@ -11,7 +11,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from types import TracebackType
+from contextlib import AbstractContextManager
 
 from engine.base.peers.near import LOOK_SECONDS
 
@@ -40,7 +40,7 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
 
-class Link:
+class Link(AbstractContextManager["Link"]):
     """A socket of the adb server.
 
     Its methods raise ``TimeoutError`` at the deadline, and another ``OSError`` where the
@@ -56,15 +56,7 @@ class Link:
         # a request is a few short writes, and the next must not wait for the first one's receipt
         handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def __enter__(self) -> Link:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

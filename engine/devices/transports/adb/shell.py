@@ -76,17 +76,6 @@ class Packets:
                 self._head = b""
 
 
-class _Kept:
-    """The first bytes of an output."""
-
-    def __init__(self, limit: int) -> None:
-        self.data = bytearray()
-        self._limit = limit
-
-    def add(self, data: bytes) -> None:
-        self.data += data[: self._limit - len(self.data)]
-
-
 def run_packets(link: Link, command: str, deadline: Deadline, limit: int) -> Completed | None:
     """Run a command on a board with ``shell_v2``; None where its exit code never came.
 
@@ -98,15 +87,13 @@ def run_packets(link: Link, command: str, deadline: Deadline, limit: int) -> Com
     """
     link.request(f"shell,v2,raw:exec {command}", deadline)
     link.send(packet(CLOSE_INPUT), deadline)
-    packets, out, err = Packets(), _Kept(limit), _Kept(limit)
+    packets, kept = Packets(), {STDOUT: bytearray(), STDERR: bytearray()}
     while data := link.some(_CHUNK, deadline):
         for stream, piece in packets.feed(data):
-            if stream == STDOUT:
-                out.add(piece)
-            elif stream == STDERR:
-                err.add(piece)
-            elif stream == EXIT:
-                return Completed(piece[0], bytes(out.data), bytes(err.data))
+            if stream == EXIT:
+                return Completed(piece[0], bytes(kept[STDOUT]), bytes(kept[STDERR]))
+            if stream in kept:
+                kept[stream] += piece[: limit - len(kept[stream])]
     return None
 
 
@@ -117,15 +104,15 @@ def run_mixed(link: Link, command: str, deadline: Deadline, limit: int) -> Compl
     # background: adbd tells only the shell that the stream was closed, and that passes it on.
     wrapped = f"trap 'kill $!' 1; {command} </dev/null & wait $!; echo {word}:$?"
     link.request(f"shell:{wrapped}", deadline)
-    kept, tail, total = _Kept(limit), b"", 0
+    kept, tail, total = bytearray(), b"", 0
     while data := link.some(_CHUNK, deadline):
-        kept.add(data)
+        kept += data[: limit - len(kept)]
         total += len(data)
         tail = (tail + data)[-_TAIL:]
     match = re.search(rb"%s:([0-9]{1,3})(\r*)\n\s*\Z" % word.encode("ascii"), tail)
     if match is None:
         return None
-    out = bytes(kept.data[: max(0, total - (len(tail) - match.start()))])
+    out = bytes(kept[: max(0, total - (len(tail) - match.start()))])
     if match[2]:  # its terminal put a CR before every line end
         out = out.replace(b"\r\n", b"\n")
     return Completed(int(match[1]), out)
