@@ -102,8 +102,14 @@ class Runner(Protocol):
 class Sink(Protocol):
     """Who takes the tensors of the first sample: the snapshot."""
 
-    def add(self, row: Row, golden: np.ndarray, simulated: np.ndarray | None) -> None:
-        """Take one row's results."""
+    def add(
+        self,
+        row: Row,
+        golden: np.ndarray,
+        simulated: np.ndarray | None,
+        board: np.ndarray | None = None,
+    ) -> None:
+        """Take one row's results, float32."""
 
 
 @dataclass(frozen=True)

@@ -286,18 +286,17 @@ class SnapshotWriter:
     ) -> None:
         let_go(self._work)
 
-    def add(self, row: Row, golden: np.ndarray, simulated: np.ndarray | None) -> None:
-        """Write one row's tensors as text and npy."""
-        for side, array in (("golden", golden), ("simulator", simulated)):
+    def add(
+        self,
+        row: Row,
+        golden: np.ndarray,
+        simulated: np.ndarray | None,
+        board: np.ndarray | None = None,
+    ) -> None:
+        """Write one row's tensors as text and npy, those of the board in ``runtime``."""
+        for side, array in (("golden", golden), ("simulator", simulated), ("runtime", board)):
             if array is not None:
                 self._add(side, row, array)
-
-    def add_board(
-        self, row: Row, golden: np.ndarray, simulated: np.ndarray, board: np.ndarray
-    ) -> None:
-        """Write one row's tensors, those of the board in ``runtime``."""
-        for side, array in (("golden", golden), ("simulator", simulated), ("runtime", board)):
-            self._add(side, row, array)
 
     def _add(self, side: str, row: Row, array: np.ndarray) -> None:
         name = self._names[row.label]

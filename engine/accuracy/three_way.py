@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from engine.accuracy.analyse import Runner, chunks
+from engine.accuracy.analyse import Runner, Sink, chunks
 from engine.accuracy.guide import GOOD
 from engine.accuracy.rows import Row, layer_rows
 from engine.accuracy.runners import (
@@ -160,15 +159,6 @@ def difference_of(reference: np.ndarray, other: np.ndarray) -> Difference:
     return deviation(other, reference, QuantizedTensor("", "", "")).difference
 
 
-class BoardSink(Protocol):
-    """Who takes the tensors of the three sides: the snapshot."""
-
-    def add_board(
-        self, row: Row, golden: np.ndarray, simulated: np.ndarray, board: np.ndarray
-    ) -> None:
-        """Take one row's tensors, float32."""
-
-
 @record(kw_only=True)
 class LayerOnBoard(ComparedLayer):
     """A layer's tensor on the three sides.
@@ -203,7 +193,7 @@ def compare_sides(
     groups: Sequence[Sequence[Row]],
     board: Runner,
     *,
-    sink: BoardSink | None = None,
+    sink: Sink | None = None,
     reporter: Reporter | None = None,
 ) -> tuple[LayerOnBoard, ...]:
     """Compare one sample three ways.
@@ -260,7 +250,7 @@ class _Sides:
         rows: Sequence[Row],
         feeds: Mapping[str, np.ndarray],
         board: Mapping[str, np.ndarray],
-        sink: BoardSink | None,
+        sink: Sink | None,
     ) -> Iterator[LayerOnBoard]:
         """The rows of a part."""
         golden_held, simulated_held, board_held = self._held
@@ -276,7 +266,7 @@ class _Sides:
             simulator = simulated[row.simulated or ""]
             own = alone.get(row.simulated or "", simulator)
             if sink is not None:
-                sink.add_board(row, expected, simulator, ours)
+                sink.add(row, expected, simulator, ours)
             yield self._layer(row, expected, simulator, ours, own)
 
     def _layer(

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.accuracy.analyse import Sink
 from engine.accuracy.rounding import judgement, rounding_where_it_runs
 from engine.accuracy.rows import Row
 from engine.accuracy.three_way import (
-    BoardSink,
     LayerOnBoard,
     board_rows,
     compare_sides,
@@ -244,7 +244,7 @@ def compare_on_board(
     chosen: BoardChoice,
     *,
     layers: Sequence[str] | None = None,
-    sink: BoardSink | None = None,
+    sink: Sink | None = None,
     rounding: bool = False,
 ) -> OnBoard:
     """Compare a quantized build with a board, layer by layer, on one sample.
