@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from engine import __version__
 from engine.base.process import DROP_IN
-from tests.safety import ran
+from tests.packaging.test_wheel import built_of, names_in
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -31,10 +29,7 @@ def test_it_is_of_this_version_and_of_the_files_that_script_uses(repository: Pat
 @pytest.mark.long
 def test_the_wheel_has_both_packages(repository: Path, tmp_path: Path) -> None:
     """Built from its source archive, as pip does."""
-    done = ran(sys.executable, "-m", "build", "--outdir", tmp_path, repository / "compat")
-    assert done.returncode == 0, done.stdout + done.stderr
-    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
-        names = {n for n in wheel.namelist() if ".dist-info/" not in n}
+    names = names_in(built_of(repository / "compat", tmp_path))
     assert names == {
         path.relative_to(DROP_IN).as_posix()
         for package in ("rknn", "rknnlite")

@@ -130,6 +130,12 @@ class Machine:
         assert out == ""
         return process.returncode, err.splitlines()
 
+    def refuses(self) -> str:
+        """The one line that says why nothing is made."""
+        code, lines = self.run()
+        assert (code, len(lines)) == (1, 1)
+        return lines[0]
+
     def says(self) -> str:
         """What the made program prints."""
         program = self.clone / ".venv" / "bin" / "rknntui"
@@ -188,11 +194,9 @@ def test_only_python_310(machine: Machine, system: str, advice: str) -> None:
     fake_python(machine, "python3", 10)
     fake_python(machine, "python3.10", 10)
     machine.os_release.write_text(OS_RELEASES[system])
-    code, lines = machine.run()
-    assert code == 1
-    assert len(lines) == 1
-    assert "there is no Python 3.11, 3.12 or 3.13" in lines[0]
-    assert advice in lines[0]
+    line = machine.refuses()
+    assert "there is no Python 3.11, 3.12 or 3.13" in line
+    assert advice in line
     assert not (machine.clone / ".venv").exists()
     assert not list(machine.home.iterdir())
 
@@ -202,8 +206,7 @@ def test_a_real_python_310_is_refused(machine: Machine) -> None:
     if not old:
         pytest.skip("there is no Python 3.10 on this machine")
     machine.program("python3", f'exec "{old[0]}" "$@"')
-    code, lines = machine.run()
-    assert (code, len(lines)) == (1, 1)
+    machine.refuses()
 
 
 def test_no_python_at_all_and_none_too_new(machine: Machine) -> None:
@@ -226,14 +229,10 @@ def test_without_ensurepip(machine: Machine, tmp_path: Path) -> None:
 def test_another_c_library_or_cpu_is_said_in_one_line(machine: Machine) -> None:
     (machine.bin / "getconf").unlink()
     machine.program("getconf", "echo glibc 2.24")
-    code, lines = machine.run()
-    assert (code, len(lines)) == (1, 1)
-    assert "glibc 2.28" in lines[0]
+    assert "glibc 2.28" in machine.refuses()
     (machine.bin / "uname").unlink()
     machine.program("uname", 'case "$1" in -s) echo Linux ;; *) echo armv7l ;; esac')
-    code, lines = machine.run()
-    assert (code, len(lines)) == (1, 1)
-    assert "armv7l" in lines[0]
+    assert "armv7l" in machine.refuses()
 
 
 def test_a_wrong_rknntui_python_is_named(machine: Machine) -> None:
@@ -242,9 +241,7 @@ def test_a_wrong_rknntui_python_is_named(machine: Machine) -> None:
     fake_python(machine, "old", 10)
     for name, why in (("old", "is no Python from 3.11 to 3.13"), ("/none", "does not exist")):
         machine.variables["RKNNTUI_PYTHON"] = name
-        code, lines = machine.run()
-        assert (code, len(lines)) == (1, 1)
-        assert f"RKNNTUI_PYTHON names {name}, which {why}" in lines[0]
+        assert f"RKNNTUI_PYTHON names {name}, which {why}" in machine.refuses()
 
 
 def test_wrong_use(machine: Machine) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_tutorial import follow_tutorial
+from tests.safety import ran
 
 pytestmark = pytest.mark.long
 
@@ -74,16 +75,20 @@ def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def built_of(repository: Path, out: Path) -> Path:
-    command = [sys.executable, "-m", "build", "--outdir", str(out), str(repository)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran(sys.executable, "-m", "build", "--outdir", out, repository)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
 
 
+def names_in(built: Path) -> set[str]:
+    """The files of the wheel in a folder, without what tells of the distribution."""
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        return {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+
 @pytest.fixture(scope="module")
 def names(built: Path) -> set[str]:
-    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
-        return set(wheel.namelist())
+    return names_in(built)
 
 
 def tracked(repository: Path, folder: str) -> set[str]:
@@ -97,20 +102,18 @@ def tracked(repository: Path, folder: str) -> set[str]:
 
 def test_wheel_carries_code_and_data(repository: Path, names: set[str]) -> None:
     expected = {f"rknntui/themes/{name}" for name in tracked(repository, "themes")}
-    expected |= {f"engine/facts/{name}" for name in tracked(repository, "engine/facts")}
-    expected |= {f"rknntui/styles/{name}" for name in tracked(repository, "rknntui/styles")}
-    expected |= {f"rknntui/demo/{name}" for name in tracked(repository, "rknntui/demo")}
-    drop_in = "engine/api/drop_in"
-    expected |= {f"{drop_in}/{name}" for name in tracked(repository, drop_in)}
-    expected |= {f"engine/devices/{name}" for name in tracked(repository, "engine/devices")}
+    for folder in (
+        *("engine/facts", "engine/api/drop_in", "engine/devices"),
+        *("rknntui/styles", "rknntui/demo"),
+    ):
+        expected |= {f"{folder}/{name}" for name in tracked(repository, folder)}
     expected |= {"engine/py.typed", "engine/api/shown.pyi", "rknntui/__main__.py"}
     assert "rknntui/demo/calibration/099.png" in expected
     assert not expected - names
 
 
 def test_wheel_carries_nothing_else(names: set[str]) -> None:
-    tops = {name.partition("/")[0] for name in names}
-    assert {t for t in tops if not t.endswith(".dist-info")} == {"engine", "rknntui"}
+    assert {name.partition("/")[0] for name in names} == {"engine", "rknntui"}
     assert not [
         name
         for name in names
@@ -163,16 +166,9 @@ def installed_from(built: Path, folder: Path) -> Path:
 
 def from_wheel(installed: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     drop = ("PYTHON", "VIRTUAL_ENV")
-    return subprocess.run(
-        words,
-        cwd=cwd,
-        env={k: v for k, v in os.environ.items() if not k.startswith(drop)}
-        | {"PATH": f"{installed}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
+    path = {"PATH": f"{installed}:{os.environ['PATH']}"}
+    return ran(*words, cwd=cwd, env=kept | path, timeout=300)
 
 
 def test_installed_wheel_finds_its_data(built: Path, installed: Path, tmp_path: Path) -> None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from engine import COST_REPORTS, CostReport, cost_report
-from engine.wire.cost import ChipEstimate, Estimates, Interval, LayerCost, MemoryCost, TensorSpan
+from engine.wire.cost import ChipEstimate, Estimates, Interval, MemoryCost, TensorSpan
 from engine.wire.cost_tables import interval_text
 from engine.wire.formats import MILLISECONDS, RATE
+from tests.api.test_layer_table import cost
 
 HOSTILE = '=1+1</title><script>alert("x")</script>&\x1b[31m'
 
 
 def estimates(name: str = HOSTILE) -> Estimates:
-    layer = LayerCost(
-        id=name, layers=(name,), name=f"Conv:{name}", op="ConvExSwish", dtype="int8", target="NPU",
-        reason="", remedy="", shapes_in="(1,3,8,8)", shape_out="(1,8,8,8)", ddr_cycles=10,
-        npu_cycles=20, total_cycles=20, read_bytes=300, write_bytes=500, weight_bytes=72, macs=900,
-        time_ms=1.5, bound="compute",
+    layer = replace(
+        cost(name, "ConvExSwish"), shapes_in="(1,3,8,8)", shape_out="(1,8,8,8)", total_cycles=20,
+        read_bytes=300, write_bytes=500, weight_bytes=72, macs=900, time_ms=1.5, bound="compute",
     )  # fmt: skip
     memory = MemoryCost(1024, 72, 1096, (TensorSpan(name, 0, 1024, 0, 1),))
     one = ChipEstimate(

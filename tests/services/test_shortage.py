@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
 import tempfile
 from itertools import count
@@ -20,6 +19,7 @@ from engine.services import build as tasks
 from engine.simulate import coverage
 from rknntui.demo import demo_folder
 from tests.cli.conftest import ROOT
+from tests.safety import ran
 
 TOLD = "Which layers run in integers could not be found out"
 
@@ -119,13 +119,7 @@ def test_a_limit_of_the_system_is_an_error(tmp_path: Path) -> None:
         "except Exception as error:\n"
         "    print(type(error).__name__, error.what)\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-    )
-    assert ran.stdout.startswith(f"True\nOutputError {TOLD}"), ran.stdout + ran.stderr
+    variables = {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    done = ran(sys.executable, "-c", code, cwd=ROOT, env=os.environ | variables)
+    assert done.stdout.startswith(f"True\nOutputError {TOLD}"), done.stdout + done.stderr
     assert list(tmp_path.iterdir()) == []

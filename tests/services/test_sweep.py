@@ -20,7 +20,7 @@ from engine.base.events import CallbackReporter, Event, NullReporter, Partial
 from engine.jobs.cluster import ClusterAddress, open_cluster
 from engine.services.sweep import combinations, sweep
 from rknntui.demo import demo_folder, demo_recipe
-from tests.safety import ends
+from tests.safety import ends, ran
 
 
 def crash(_text: str) -> str:
@@ -115,9 +115,7 @@ def test_a_limit_of_open_files_that_is_too_low_is_told_and_nothing_hangs() -> No
     pytest.importorskip("distributed")
     code = "from engine.jobs.cluster import open_cluster\nopen_cluster(None, 2).__enter__()"
     script = f"ulimit -n 16 && exec \"{sys.executable}\" -c '{code}'"
-    found = subprocess.run(
-        ["bash", "-c", script], check=False, capture_output=True, text=True, timeout=120
-    )
+    found = ran("bash", "-c", script, timeout=120)
     assert found.returncode == 1
     assert "open files at a time, and 16 are allowed" in found.stderr
 
@@ -200,8 +198,8 @@ def test_a_stranger_is_refused_at_every_port_of_a_local_cluster(
         ports = {n: a for n, a in listening(psutil.Process()).items() if n not in before}
         assert set(ports.values()) == {"127.0.0.1"}
         assert len(ports) == 5  # the scheduler, two nannies and two workers; nobody's HTTP
-        words = [sys.executable, "-I", "-c", STRANGER, str(cert), str(key), *map(str, ports)]
-        heard = subprocess.run(words, check=True, capture_output=True, timeout=300)
+        words = [sys.executable, "-I", "-c", STRANGER, cert, key, *ports]
+        heard = ran(*words, check=True, timeout=300)
         # nothing but a TLS alert at most: no word of Dask's or of HTTP
         assert [a for a in json.loads(heard.stdout) if len(a) > 16] == []
         address = cluster._client.scheduler.address
@@ -262,7 +260,7 @@ def tls(tmp_path: Path) -> Iterator[ClusterAddress]:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     asked = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
     asked += ["-subj", "/CN=localhost", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run(asked, check=True, capture_output=True)
+    ran(*asked, check=True)
     note = tmp_path / "scheduler.json"
     common = ["--tls-ca-file", str(cert), "--tls-cert", str(cert), "--tls-key", str(key)]
     common += ["--protocol", "tls", "--no-dashboard", "--host", "127.0.0.1"]

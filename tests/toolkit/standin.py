@@ -28,12 +28,15 @@ def python_of_version(version: str) -> Path | None:
     return None if named is None else Path(named)
 
 
-def make_environment(folder: Path, python: Path | None = None) -> ToolkitEnvironment:
+def make_environment(
+    folder: Path, python: Path | None = None, code: str = ""
+) -> ToolkitEnvironment:
     """A virtual environment without pip, with the stand-in in it.
 
     Args:
         folder: made.
         python: of which it is; None for the one that runs the tests.
+        code: in the place of the module with the class ``RKNN``.
     """
     given = Path(sys.executable) if python is None else python
     # `python -m venv` takes a second; a link and two lines of text are the same to Python
@@ -52,6 +55,8 @@ def make_environment(folder: Path, python: Path | None = None) -> ToolkitEnviron
         f"home = {base.parent}\ninclude-system-site-packages = false\nversion = {version}.0\n"
     )
     shutil.copytree(_PACKAGE, site / "rknn", ignore=shutil.ignore_patterns("__pycache__"))
+    if code:
+        (site / "rknn" / "api" / "__init__.py").write_text(code, "utf-8")
     told = site / f"rknn_toolkit-{VERSION}.dist-info"
     told.mkdir()
     (told / "METADATA").write_text(

@@ -61,11 +61,8 @@ def place() -> Iterator[Scene]:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> ToolkitEnvironment:
-    made = make_environment(tmp_path / "hostile")
-    api = next((tmp_path / "hostile").rglob("api/__init__.py"))
     text = Path(attack.__file__).read_text("utf-8").partition('\nif __name__ == "__main__"')[0]
-    api.write_text(text + _CLASS, "utf-8")
-    return made
+    return make_environment(tmp_path / "hostile", code=text + _CLASS)
 
 
 def attacked(start: Start, hostile: ToolkitEnvironment, place: Scene, **how: Any) -> dict[str, str]:
@@ -116,9 +113,7 @@ def test_what_a_toolkit_only_prints_is_explained(
 
 def test_an_import_that_is_looked_at_changes_nothing(tmp_path: Path, place: Scene) -> None:
     """`rknntui vendor check` and `adopt` import the packages of an environment."""
-    made = make_environment(tmp_path / "environment")
-    api = next((tmp_path / "environment").rglob("api/__init__.py"))
-    api.write_text(f"open({str(place.target)!r}, 'w')\n")
+    made = make_environment(tmp_path / "environment", code=f"open({str(place.target)!r}, 'w')\n")
     (tried,) = probe(made.python, NullReporter(), ["rknn.api"]).attempts
     assert "Permission denied" in tried.error
     place.check_untouched()
@@ -159,13 +154,12 @@ def test_a_board_needs_what_its_programs_need(
     programs.mkdir()
     shutil.copy("/bin/echo", programs / "npu_transfer_proxy")
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    made = make_environment(tmp_path / "environment")
-    api = next((tmp_path / "environment").rglob("api/__init__.py"))
-    api.write_text(
+    code = (
         "import subprocess\nclass RKNN:\n    def __init__(self, **_): pass\n"
         "    def list_devices(self):\n"
         "        return subprocess.check_output(['npu_transfer_proxy', 'devices']).decode()\n"
     )
+    made = make_environment(tmp_path / "environment", code=code)
     assert start(made, board=True).rknn().call("list_devices") == "devices\n"
     with pytest.raises(CompilerError, match="was refused"):
         start(made).rknn().call("list_devices")

@@ -191,10 +191,7 @@ def test_what_cannot_be_sent_is_refused_here(start: Start) -> None:
 
 
 def test_an_environment_without_the_toolkit(start: Start, tmp_path: Path) -> None:
-    environment = make_environment(tmp_path / "empty")
-    api = next((tmp_path / "empty").rglob("api/__init__.py"))
-    api.write_text("import a_missing_package\n")
-    toolkit = start(environment)
+    toolkit = start(make_environment(tmp_path / "empty", code="import a_missing_package\n"))
     with pytest.raises(ToolkitError, match="could not be imported: No module named") as caught:
         toolkit.rknn()
     assert "a_missing_package" in caught.value.cause

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from engine.cost.printed import parse_printed
 from engine.toolkit.compile.table import compiler_table
-from engine.wire.cost import ChipEstimate, LayerCost, MemoryCost
+from engine.wire.cost import LayerCost, MemoryCost
+from tests.api.test_layer_table import cost as of_layer
+from tests.api.test_layer_table import estimate
 
 ROWS = (
     "                 Network Layer Information Table",
@@ -20,49 +23,28 @@ ROWS = (
     "Total Weight Memory Size: 2KB",
     "Total Internal Memory Size: 4KB",
 )
-LOG = "".join(f"D RKNN: [03:02:13.556] {row}\n" for row in ROWS)
+
+
+def logged(rows: Iterable[str]) -> str:
+    return "".join(f"D RKNN: [03:02:13.556] {row}\n" for row in rows)
+
+
+LOG = logged(ROWS)
 
 
 def cost(name: str, op: str, target: str = "NPU", total: int = 0, id_: str = "stem") -> LayerCost:
-    return LayerCost(
-        id=id_,
-        layers=(id_,),
-        name=name,
-        op=op,
-        dtype="int8",
-        target="CPU" if target == "CPU" else "NPU",
-        reason="",
-        remedy="",
-        shapes_in="",
-        shape_out="",
-        ddr_cycles=0,
-        npu_cycles=total,
-        total_cycles=total,
-        read_bytes=0,
-        write_bytes=0,
-        weight_bytes=0,
-        macs=0,
-        time_ms=0.0,
-        bound="compute",
-    )
+    return replace(of_layer(id_, op, target), name=name, npu_cycles=total, total_cycles=total)
 
 
-PLAN = ChipEstimate(
-    chip="rk3588",
-    generation=2,
-    dtype="int8",
-    cores=1,
-    batch=1,
-    npu_mhz=1000.0,
-    confidence="fitted",
-    memory=MemoryCost(4096, 2048, 6144),
-    layers=(
+PLAN = replace(
+    estimate(
         cost("InputOperator:x", "InputOperator", "CPU"),
         cost("Conv:stem", "ConvRelu", total=1728),
         cost("Reshape:stem_o_rs", "Reshape", "CPU"),
         cost("exDataConvert:a__cvt_int8_float16", "exDataConvert", total=5, id_="a"),
         cost("OutputOperator:y", "OutputOperator", "CPU"),
     ),
+    memory=MemoryCost(4096, 2048, 6144),
 )
 
 
@@ -72,9 +54,7 @@ def test_a_layer_without_a_name_is_the_next_of_its_type() -> None:
     plan = replace(PLAN, layers=(*PLAN.layers, *sums))
     end = ROWS.index(next(each for each in ROWS if "OutputOperator" in each))
     rows = [*ROWS[:end], row, row, *ROWS[end:]]
-    found = compiler_table(
-        parse_printed("".join(f"D RKNN: [03:02:13.556] {r}\n" for r in rows)), plan
-    )
+    found = compiler_table(parse_printed(logged(rows)), plan)
     assert found.findings == ()
     assert [each.id for each in found.layers if each.op == "Add"] == ["a", "b"]
 
@@ -92,7 +72,7 @@ def test_layers_meet_by_name_but_for_what_pairs_add() -> None:
 
 def test_what_is_named_after_a_tensor_of_integers_meets_what_is_named_after_the_tensor() -> None:
     row = "1 Transpose INT8 NPU (1,16,8,8) (1,8,8,16) 1/0/1 1 Transpose:x/quantized_tp"
-    log = f"D RKNN: [03:02:13.556] Network Layer Information Table\nD RKNN: [03:02:13.556] {row}\n"
+    log = logged(["Network Layer Information Table", row])
     plan = replace(PLAN, layers=(cost("Transpose:x_tp", "Transpose", total=1),), memory=None)
     assert compiler_table(parse_printed(log), plan).findings == ()
 
@@ -109,8 +89,7 @@ def test_means_are_convolutions_under_two_names() -> None:
         cost("Conv:/large_2gavg_2conv0", "Conv", total=8, id_="/large"),
         cost("Conv:/large_2gavg_2conv1", "Conv", total=9, id_="/large"),
     )
-    log = "".join(f"D RKNN: [03:02:13.556] {row}\n" for row in rows)
-    found = compiler_table(parse_printed(log), replace(PLAN, layers=layers, memory=None))
+    found = compiler_table(parse_printed(logged(rows)), replace(PLAN, layers=layers, memory=None))
     assert [row.estimated_total_cycles for row in found.layers] == [7, 8, 9]
     assert found.findings == ()
 
