@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from rknntui_emulator.boards import BOARDS, elf_header
 from rknntui_emulator.connection import OKAY, Connection, Packet, Stream
 from rknntui_emulator.emulator import BoardEmulator
-from rknntui_emulator.programs import stand_ins
 from rknntui_emulator.sandbox import Sandbox
 from rknntui_emulator.shell import Framing, ShellService
 
@@ -41,60 +40,12 @@ _SESSION = "BOARD_SESSION"
 """In the environment of what adb started, and of all that this starts."""
 _session: ContextVar[str] = ContextVar("session", default="")
 
-_WRITERS = ["chmod", "cp", "ln", "mkdir", "mv", "rm", "rmdir", "tee", "touch"]
 
-_WRITER = """\
-#!/bin/sh
-# refuses what the emulated file systems refuse
-free=$(cat "$BOARD_STATE/free")
-for word in "$@"; do
-  case "$word" in -*) continue;; /*) path=$word;; *) path=$PWD/$word;; esac
-  while IFS= read -r folder; do
-    case "$path/" in "$BOARD_ROOT$folder"/*)
-      echo "NAME: ${word#"$BOARD_ROOT"}: Read-only file system" >&2; exit 1;;
-    esac
-  done < "$BOARD_STATE/read-only"
-done
-case "NAME" in cp|tee)
-  if [ "$free" = 0 ]; then echo "NAME: No space left on device" >&2; exit 1; fi;;
-esac
-exec HERE "$@"
-"""
-
-_SHELL = """\
-#!/bin/sh
-# refuses redirections to where the emulated file systems refuse them
-state=$BOARD_STATE
-if [ "$1" = -c ] && { [ -s "$state/read-only" ] || [ -s "$state/free" ]; }; then
-  free=$(cat "$state/free")
-  rest=$2
-  while :; do
-    case "$rest" in *\\>*) rest=${rest#*>};; *) break;; esac
-    rest=${rest#>}
-    path=${rest#"${rest%%[! ]*}"}
-    case "$path" in '"$1"'*|'$1'*) path=$4;; *) path=${path#[\\"\\']};; esac
-    path=${path%%[ \\;\\|\\&\\)\\"\\']*}
-    case "$path" in /*|'') ;; *) path=$PWD/$path;; esac
-    case "$path" in "$BOARD_ROOT"/*) ;; *) continue;; esac
-    while IFS= read -r folder; do
-      case "$path/" in "$BOARD_ROOT$folder"/*)
-        echo "sh: cannot create ${path#"$BOARD_ROOT"}: Read-only file system" >&2; exit 2;;
-      esac
-    done < "$state/read-only"
-    if [ "$free" = 0 ]; then echo "sh: write error: No space left on device" >&2; exit 1; fi
-  done
-fi
-exec /bin/sh "$@"
-"""
-
-_PLENTY = "free=$((total / 2))"
-_LEFT = 'free=$(cat "$BOARD_STATE/free")\nfree=$((${free:-$((total * 512))} / 1024))'
-"""How ``df`` knows what is free on the board that is shipped, and on this one."""
-
-
-@dataclass
+@dataclass(slots=True)
 class Faults:
     """Every fault of a board; by default there is none.
+
+    Programs of the board do not see that its disk is full or read-only: files that are pushed do.
 
     Attributes:
         rate: bytes a second in each direction; None is as fast as it goes.
@@ -115,24 +66,6 @@ class Faults:
     disk_free: int | None = None
     keep_partial: bool = False
     read_only: tuple[str, ...] = ()
-    state: Path | None = None
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name not in type(self).__dataclass_fields__:
-            raise AttributeError(f"there is no fault {name}")
-        object.__setattr__(self, name, value)
-        if self.__dict__.get("state") and name in ("disk_free", "read_only", "state"):
-            self._tell_programs()
-
-    def _tell_programs(self) -> None:
-        """Let the board's programs know which file systems refuse what."""
-        assert self.state is not None
-        free = "" if self.disk_free is None else f"{self.disk_free}\n"
-        folders = "".join(f"{folder.rstrip('/')}\n" for folder in self.read_only)
-        for name, text in {"read-only": folders, "free": free}.items():
-            new = self.state / f".{name}"
-            new.write_text(text)
-            new.replace(self.state / name)
 
 
 @dataclass(frozen=True)
@@ -157,13 +90,9 @@ class _Sandbox(Sandbox):
     def __init__(self, faults: Faults) -> None:
         super().__init__()
         self._faults = faults
-        self.state = self.root.parent / "state"
-        self.state.mkdir()
-        faults.state = self.state
 
     def environment(self) -> dict[str, str]:
-        own = {"BOARD_STATE": str(self.state)}
-        own |= {_SESSION: _session.get()} if _session.get() else {}
+        own = {_SESSION: _session.get()} if _session.get() else {}
         return super().environment() | own
 
     def create(self, remote: str) -> BinaryIO:
@@ -185,7 +114,7 @@ class _Sandbox(Sandbox):
             "paths": self._paths.pattern,
             "environment": self.environment(),
         }
-        stored, script = self.state / "login.json", self.state / "login"
+        stored, script = self.root.parent / "login.json", self.root.parent / "login"
         stored.write_text(json.dumps(facts))
         program = Path(__file__).with_name("board_login.py")
         words = [sys.executable, "-I", "-S", str(program), str(stored)]
@@ -322,7 +251,6 @@ class FaultyBoard(BoardEmulator):
         own = {"serial": serial, "model": model, "listed": model, "product": product}
         board = replace(BOARDS[chip], **{name: text for name, text in own.items() if text})
         super().__init__(board, port, android=android, heard=self.events.append)
-        self._break_programs()
         self._install(software or Software())
 
     def _make_sandbox(self) -> _Sandbox:
@@ -339,16 +267,6 @@ class FaultyBoard(BoardEmulator):
     def _program(self, name: str, text: str) -> None:
         folder = self._sandbox.programs.relative_to(self.root)
         self._sandbox.write(f"/{folder}/{name}", text, 0o755)
-
-    def _break_programs(self) -> None:
-        """Have the programs that write refuse what the file systems refuse."""
-        self._program("sh", _SHELL)
-        df = stand_ins(self.board, None, user="root")["df"]
-        assert _PLENTY in df
-        self._program("df", df.replace(_PLENTY, _LEFT))
-        for name in _WRITERS:
-            if path := shutil.which(name, path="/usr/bin:/bin"):
-                self._program(name, _WRITER.replace("NAME", name).replace("HERE", path))
 
     def _install(self, software: Software) -> None:
         head, write = elf_header(self.board.machine), self._sandbox.write

@@ -184,3 +184,15 @@ def test_the_command(board: Boards, equip: Equip, build: Pipeline, tmp_path: Pat
     assert f"{row.layer} is the first layer" in done.stdout
     assert "(emulated)" in done.stdout
     assert (tmp_path / "out" / "runtime").is_dir()
+
+
+def test_the_guide_ends_on_the_board(board: Boards, equip: Equip) -> None:
+    made = equip(board("rk3588"))
+    recipe = demo_recipe()
+    words = ["accuracy", str(recipe["model"]), "--dataset", str(recipe["dataset"])]
+    words += ["--mean-values", "127.5", "--std-values", "127.5", "--device", made.address]
+    assert run(*words).returncode == 2
+    done = run(*words, "--guide")
+    assert done.returncode == 0, done.stderr
+    assert "ok   C1" in done.stdout
+    assert "agree up to rounding" in done.stdout

@@ -3,7 +3,7 @@
 fault: where it is tried beside this file
     cable pulled while pushing, running: test_transports.py
     reboot, adb server restarted: adb/test_faults.py
-    disk full, read-only: adb/test_faults.py, test_transports.py, test_layout.py
+    disk full, read-only: test_transports.py, adb/test_faults.py, test_layout.py
     no agent for it: test_agents.py, board/test_faults.py
     no runtime library, one too old, one cut off: test_layout.py, agent/test_errors.py
     wrong chip, other generation: board/test_runtime.py, test_board.py, test_layout.py
@@ -27,11 +27,9 @@ import pytest
 from engine.base.errors import (
     DeviceError,
     DeviceLostError,
-    DeviceStorageError,
     DeviceTimeoutError,
     RuntimeLibraryError,
 )
-from engine.devices.board.layout import find_folder
 from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
@@ -152,38 +150,6 @@ def cut_while_it_runs(way: Way, cut: Callable[[], object]) -> None:
     assert told(caught.value)
     way.settings("")
     runtime.close()
-
-
-def test_a_full_disk(way: Way, tmp_path: Path) -> None:
-    way.made.faults.disk_free = 1000
-    with pytest.raises(DeviceStorageError) as caught:
-        BoardRuntime(way.open())
-    assert told(caught.value)
-    assert way.names() == []
-    way.made.faults.disk_free = 8 << 20
-    with BoardRuntime(way.open(), chip="") as runtime:
-        with pytest.raises(DeviceStorageError, match="needs") as caught:
-            runtime.open(large(tmp_path, 32 << 20))
-        assert told(caught.value)
-        assert not [name for name in way.names() if name.startswith("model")]
-    way.made.faults.disk_free = None
-    way.check()
-
-
-def test_a_read_only_file_system(way: Way) -> None:
-    way.made.faults.read_only = ("/",)
-    with pytest.raises(DeviceStorageError, match="No folder") as caught:
-        BoardRuntime(way.open())
-    assert told(caught.value)
-    assert "Read-only" in caught.value.cause
-    way.made.faults.read_only = ("/userdata", "/data", "/.cache")  # the last one at home, by SSH
-    transport = way.open()
-    assert find_folder(transport).path == "/tmp/rknntui"
-    with BoardRuntime(transport) as runtime:
-        assert any("memory" in note for note in runtime.open(way.model).notes)
-        assert runtime.run([image(way)]).outputs
-    way.made.faults.read_only = ()
-    way.check()
 
 
 def test_an_npu_that_hangs(way: Way) -> None:
