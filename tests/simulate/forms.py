@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.quantize.models import Net
+from engine.graph.ir import Graph
+from engine.quantize import Quantized, calibrate, quantize
+from tests.quantize.models import Net, small_cnn
 
 Draw = Callable[[st.SearchStrategy[int]], int]
 Form = Callable[[Net, Draw], str]
@@ -192,6 +194,13 @@ def float_kernels(net: Net, draw: Draw) -> str:
             ),
         ][draw(st.integers(0, 5))]()
     )
+
+
+def built_cnn(count: int = 3) -> tuple[Graph, list[dict[str, np.ndarray]], Quantized]:
+    """The small net, so many samples, and its build."""
+    net, graph = small_cnn()
+    feeds = net.feeds(count)
+    return graph, feeds, quantize(graph, calibrate(graph, feeds))
 
 
 FORMS: dict[str, Form] = {

@@ -17,7 +17,7 @@ from engine.quantize import calibrate, quantize
 from engine.simulate import unrounded_layer
 from engine.simulate.layers import quantized_layers
 from tests.quantize.models import Net, small_cnn
-from tests.simulate.forms import FORMS
+from tests.simulate.forms import FORMS, built_cnn
 
 EDGE = 2e-5
 """Steps: float32 errs by 256 * 2**-24 in the product with the scale, and once more in a sum."""
@@ -63,21 +63,19 @@ def test_kernels_of_a_network() -> None:
 
 def test_a_kernel_that_rounds_otherwise_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Truncation instead of rounding: every other value is another integer, far from an edge."""
-    net, graph = small_cnn()
-    done = quantize(graph, calibrate(graph, net.feeds(2)))
+    _, feeds, done = built_cnn(2)
     monkeypatch.setattr("engine.simulate.reference.np.rint", np.floor)
-    found = hold_kernels(done.graph, done.layers, net.feeds(1))
+    found = hold_kernels(done.graph, done.layers, feeds[:1])
     with pytest.raises(AssertionError):
         require_exact(found)
 
 
 def test_the_exact_result_rounds_to_the_stored_integer() -> None:
-    net, graph = small_cnn()
-    done = quantize(graph, calibrate(graph, net.feeds(2)))
+    _, feeds, done = built_cnn(2)
     layer = quantized_layers(done.graph, done.layers)[0]
     name, params = layer.outputs[0]
     read = [value.name or "" for value in layer.node.inputs if value is not None]
-    values = Session(done.graph, outputs=[name, *read]).run(net.feeds(1)[0], [name, *read])
+    values = Session(done.graph, outputs=[name, *read]).run(feeds[0], [name, *read])
     (exact,) = unrounded_layer(layer, values)
     low, high = params.limits
     inside = np.clip(np.rint(exact), low, high)

@@ -14,18 +14,17 @@ from engine.quantize import calibrate, lower_for_vendor, quantize
 from engine.simulate import Simulator, check_saturation, integer_coverage, selfcheck
 from engine.simulate.outputs import output_files
 from tests.quantize.models import Net, small_cnn
+from tests.simulate.forms import built_cnn
 
 
 def coverage_of(net: Net, *outputs: str) -> dict[str, tuple[bool, str, str]]:
-    graph = net.graph(*outputs)
-    qdq = quantize(graph, calibrate(graph, net.feeds(2))).graph
+    _, qdq = net.given(*outputs, count=2)
     return {c.op: (c.integer, c.kernel, c.reason) for c in integer_coverage(qdq)}
 
 
 def test_every_common_layer_runs_in_integers() -> None:
-    net, graph = small_cnn()
-    qdq = quantize(graph, calibrate(graph, net.feeds(3))).graph
-    found = integer_coverage(qdq)
+    _, _, built = built_cnn()
+    found = integer_coverage(built.graph)
     kernels = {layer.op: layer.kernel for layer in found if layer.integer}
     assert kernels == {
         "Conv": "QLinearConv",
@@ -97,12 +96,10 @@ def test_the_coverage_of_a_placement_that_fails_is_not_hidden() -> None:
 
 
 def test_inner_tensors_do_not_change_results() -> None:
-    net, graph = small_cnn()
-    feeds = net.feeds(3)
-    qdq = quantize(graph, calibrate(graph, feeds)).graph
-    plain = Simulator(graph, qdq).run(feeds[0])
+    graph, feeds, built = built_cnn()
+    plain = Simulator(graph, built.graph).run(feeds[0])
     inner = [v.name or "" for node in graph.nodes for v in node.outputs]
-    everything = Simulator(graph, qdq, outputs=inner).run(feeds[0], inner)
+    everything = Simulator(graph, built.graph, outputs=inner).run(feeds[0], inner)
     for name, array in plain.items():
         np.testing.assert_array_equal(everything[name], array)
         assert array.dtype == np.float32
@@ -112,9 +109,8 @@ def test_inner_tensors_do_not_change_results() -> None:
 
 
 def test_simulated_results_are_near_the_float_ones() -> None:
-    net, graph = small_cnn()
-    feeds = net.feeds(4)
-    simulator = Simulator(graph, quantize(graph, calibrate(graph, feeds)).graph)
+    graph, feeds, built = built_cnn(4)
+    simulator = Simulator(graph, built.graph)
     assert simulator.quantized
     assert simulator.inputs == graph.inputs
     assert simulator.outputs == graph.outputs
@@ -126,10 +122,8 @@ def test_simulated_results_are_near_the_float_ones() -> None:
 
 def test_int8_and_uint8_activations_are_the_same_numbers() -> None:
     """The stored int8 graph and what runs (uint8) agree to the last bit."""
-    net, graph = small_cnn()
-    feeds = net.feeds(3)
-    qdq = quantize(graph, calibrate(graph, feeds)).graph
-    lowered, stored = Session(qdq), Session(qdq, lower=False)
+    _, feeds, built = built_cnn()
+    lowered, stored = Session(built.graph), Session(built.graph, lower=False)
     for feed in feeds:
         first, second = lowered.run(feed), stored.run(feed)
         for name in first:
@@ -169,11 +163,12 @@ def test_a_saturating_kernel_would_be_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_vendor_form_keeps_its_integers() -> None:
-    net, graph = small_cnn()
-    qdq = quantize(graph, calibrate(graph, net.feeds(2))).graph
-    vendor = lower_for_vendor(qdq)
+    _, _, built = built_cnn(2)
+    vendor = lower_for_vendor(built.graph)
     written = {n.output[0] for n in vendor.graph.node if n.op_type == "QuantizeLinear"}
-    assert {n.outputs[0].name for n in qdq.nodes if n.op_type == "QuantizeLinear"} <= written
+    assert {
+        n.outputs[0].name for n in built.graph.nodes if n.op_type == "QuantizeLinear"
+    } <= written
 
 
 def test_files_of_outputs_are_as_many_as_the_outputs(tmp_path: Path) -> None:
