@@ -31,7 +31,7 @@ def branch(
 ) -> onnx.GraphProto:
     """A graph inside a node."""
     ends = untyped(*outputs)
-    return finish(nodes_of(nodes), list(inputs), ends, constants).graph
+    return finish(nodes_of(nodes), list(inputs), ends, constants or {}).graph
 
 
 def untyped(*names: str) -> list[onnx.ValueInfoProto]:
@@ -45,7 +45,9 @@ def model(
     constants: Arrays | None = None,
     opset: int = 17,
 ) -> onnx.ModelProto:
-    return finish(list(nodes), list(inputs), list(outputs), constants, opset=opset, ir_version=8)
+    return finish(
+        list(nodes), list(inputs), list(outputs), constants or {}, opset=opset, ir_version=8
+    )
 
 
 def scalar(value: Any, dtype: Any = np.int64) -> np.ndarray:
