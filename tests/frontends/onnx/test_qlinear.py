@@ -181,56 +181,46 @@ def _floats(*shape: int, seed: int = 0) -> np.ndarray:
     return _random(seed).normal(size=shape).astype(np.float32)
 
 
-_NORM = {"gamma": _floats(8, seed=3), "beta": _floats(8, seed=4), "bias": _floats(8, seed=5)}
+def _float(
+    op: str,
+    fed: dict[str, tuple[int, ...]],
+    constants: dict[str, tuple[int, ...]] | None = None,
+    *,
+    outputs: tuple[str, ...] = ("y",),
+    opset: int = 13,
+    **attributes: Any,
+) -> Case:
+    """A case of random numbers of these shapes."""
+    shapes = {**fed, **(constants or {})}
+    arrays = {n: _floats(*shape, seed=at) for at, (n, shape) in enumerate(shapes.items())}
+    given = {name: arrays.pop(name) for name in fed}
+    return Case(op, tuple(shapes), given, arrays, _MICROSOFT, outputs, attributes, opset)
+
+
+def _fused_conv(kind: str, parameters: list[float], opset: int) -> Case:
+    activated = {"activation": kind, "activation_params": parameters}
+    weights: dict[str, tuple[int, ...]] = {"w": (4, 3, 3, 3), "b": (4,)}
+    return _float(
+        "FusedConv", {"x": (1, 3, 8, 8)}, weights, opset=opset, pads=[1, 1, 1, 1], **activated
+    )
+
+
+_SKIPPED: dict[str, tuple[int, ...]] = {"x": (1, 3, 8), "s": (1, 3, 8)}
+_NORM: dict[str, tuple[int, ...]] = {"gamma": (8,), "beta": (8,), "bias": (8,)}
 
 FLOATS = [
-    Case("Gelu", ("x",), {"x": _floats(2, 8)}, {}),
-    Case("QuickGelu", ("x",), {"x": _floats(2, 8)}, {}, attributes={"alpha": 1.5}),
-    Case("FastGelu", ("x", "b"), {"x": _floats(2, 8)}, {"b": _floats(8, seed=1)}),
-    Case("BiasGelu", ("x", "b"), {"x": _floats(2, 8)}, {"b": _floats(8, seed=1)}),
-    *(
-        Case(
-            "FusedConv",
-            ("x", "w", "b"),
-            {"x": _floats(1, 3, 8, 8)},
-            {"w": _floats(4, 3, 3, 3, seed=1), "b": _floats(4, seed=2)},
-            attributes={"activation": kind, "activation_params": params, "pads": [1, 1, 1, 1]},
-            opset=opset,
-        )
-        for kind, params, opset in (
-            *(("LeakyRelu", [0.2], 13), ("Clip", [0.0, 6.0], 11), ("Clip", [0.0, 6.0], 10)),
-            *(("Clip", [-0.5, 0.5], 13), ("HardSigmoid", [0.3, 0.4], 13)),
-        )
-    ),
-    Case(
-        "FusedGemm",
-        ("a", "b", "c"),
-        {"a": _floats(2, 5)},
-        {"b": _floats(4, 5, seed=1), "c": _floats(4, seed=2)},
-        attributes={"activation": "Relu", "transB": 1},
-    ),
-    Case(
-        "FusedMatMul",
-        ("a", "b"),
-        {"a": _floats(2, 5, 3), "b": _floats(2, 5, 4, seed=1)},
-        {},
-        attributes={"alpha": 0.5, "transA": 1},
-    ),
-    Case(
-        "SkipLayerNormalization",
-        ("x", "s", "gamma", "beta", "bias"),
-        {"x": _floats(1, 3, 8), "s": _floats(1, 3, 8, seed=1)},
-        _NORM,
-        outputs=("y", "", "", "sum"),
-        attributes={"epsilon": 1e-4},
-    ),
-    Case(
-        "SkipSimplifiedLayerNormalization",
-        ("x", "s", "gamma", "bias"),
-        {"x": _floats(1, 3, 8), "s": _floats(1, 3, 8, seed=1)},
-        {name: _NORM[name] for name in ("gamma", "bias")},
-        opset=18,
-    ),
+    _float("Gelu", {"x": (2, 8)}),
+    _float("QuickGelu", {"x": (2, 8)}, alpha=1.5),
+    _float("FastGelu", {"x": (2, 8)}, {"b": (8,)}),
+    _float("BiasGelu", {"x": (2, 8)}, {"b": (8,)}),
+    _fused_conv("LeakyRelu", [0.2], 13),
+    *(_fused_conv("Clip", [0.0, 6.0], opset) for opset in (10, 11)),
+    _fused_conv("Clip", [-0.5, 0.5], 13),
+    _fused_conv("HardSigmoid", [0.3, 0.4], 13),
+    _float("FusedGemm", {"a": (2, 5)}, {"b": (4, 5), "c": (4,)}, activation="Relu", transB=1),
+    _float("FusedMatMul", {"a": (2, 5, 3), "b": (2, 5, 4)}, alpha=0.5, transA=1),
+    _float("SkipLayerNormalization", _SKIPPED, _NORM, outputs=("y", "", "", "sum"), epsilon=1e-4),
+    _float("SkipSimplifiedLayerNormalization", _SKIPPED, {"gamma": (8,), "bias": (8,)}, opset=18),
 ]
 
 

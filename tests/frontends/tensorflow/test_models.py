@@ -16,6 +16,7 @@ from engine.frontends.loaded import Loaded
 from engine.frontends.source import LoadOptions
 from engine.frontends.tensorflow import load
 from engine.graph.execute.session import Session
+from tests.frontends.tensorflow import wire
 
 pytestmark = [pytest.mark.long, pytest.mark.tensorflow, pytest.mark.usefixtures("installed")]
 
@@ -242,25 +243,22 @@ def test_a_graph_that_is_not_frozen_is_refused(graph_of_1: Any, tf: Any) -> None
         load(find_source(graph_of_1(build)), NullReporter())
 
 
-def test_an_old_batch_normalisation(tf: Any, tmp_path: Path) -> None:
-    graph = tf.compat.v1.GraphDef()
-    graph.versions.producer = 8
-    float32 = tf.float32.as_datatype_enum
-    x = graph.node.add(name="x", op="Placeholder")
-    x.attr["dtype"].type = float32
-    x.attr["shape"].shape.CopyFrom(tf.TensorShape([1, 3, 3, 2]).as_proto())
+def test_an_old_batch_normalisation(tmp_path: Path) -> None:
     values = {"m": [0.1, 0.2], "v": [1.5, 0.5], "b": [1.0, -1.0], "g": [2.0, 3.0]}
-    for name, value in values.items():
-        node = graph.node.add(name=name, op="Const")
-        node.attr["dtype"].type = float32
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.float32))
-    y = graph.node.add(
-        name="y", op="BatchNormWithGlobalNormalization", input=["x", "m", "v", "b", "g"]
+    m, v, b, g = (np.array(values[name], np.float32) for name in "mvbg")
+    graph = wire.graph(
+        wire.placeholder("x", [1, 3, 3, 2]),
+        *(wire.constant(name, array) for name, array in zip("mvbg", (m, v, b, g), strict=True)),
+        wire.node(
+            "y",
+            "BatchNormWithGlobalNormalization",
+            ["x", *"mvbg"],
+            T=wire.kind("float32"),
+            variance_epsilon=wire.real(0.01),
+            scale_after_normalization=wire.number(5, 1),
+        ),
+        producer=8,
     )
-    y.attr["T"].type = float32
-    y.attr["variance_epsilon"].f = 0.01
-    y.attr["scale_after_normalization"].b = True
     path = tmp_path / "old.pb"
-    path.write_bytes(graph.SerializeToString())
-    m, v, b, g = (np.float32(values[k]) for k in "mvbg")
+    path.write_bytes(graph)
     compare(path, lambda t: (t - m) / np.sqrt(v + 0.01) * g + b, 1, 3, 3, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,6 +26,11 @@ def message(number: int, payload: bytes | str) -> bytes:
 
 def number(field: int, value: int) -> bytes:
     return varint(field << 3) + varint(value)
+
+
+def real(value: float) -> bytes:
+    """An attribute that is a float."""
+    return varint(4 << 3 | 5) + struct.pack("<f", value)
 
 
 def shape(sizes: Sequence[int] | None) -> bytes:
