@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
@@ -18,6 +18,7 @@ from engine.frontends.onnx.tensors import inner_graphs, walk
 from engine.graph.ir.custom import CustomOperators
 from engine.graph.ir.naming import OPSET, STANDARD_DOMAINS, UniqueNames
 from engine.graph.ir.rewriting import refill
+from engine.graph.ir.shapes import all_nodes
 
 _SHOWN = 5
 
@@ -190,13 +191,13 @@ def check_functions(proto: onnx.ModelProto) -> None:
     """
     functions = {_key(f.domain, f.name, f.overload): f for f in proto.functions}
     calls = {
-        key: {call for node in _nodes(f.node) if (call := _called(node)) in functions}
+        key: {call for node in all_nodes(f) if (call := _called(node)) in functions}
         for key, f in functions.items()
     }
     sizes: dict[Key, _Size] = {}
     try:
         for key in TopologicalSorter(calls).static_order():
-            sizes[key] = _sum(functions[key].node, sizes)
+            sizes[key] = _sum(functions[key], sizes)
     except CycleError as error:
         name = sanitize(min(error.args[1])[1], 100)
         raise SourceModelError(
@@ -204,7 +205,7 @@ def check_functions(proto: onnx.ModelProto) -> None:
             cause="ONNX allows no such functions: they would never end.",
             remedy="Export the model again, with its functions inlined.",
         ) from error
-    whole = _sum(proto.graph.node, sizes)
+    whole = _sum(proto.graph, sizes)
     limit = max(_MAX_BYTES, _MAX_GROWTH * proto.ByteSize())
     if whole.nodes <= MAX_INLINED_NODES and whole.bytes <= limit:
         return
@@ -226,22 +227,12 @@ def _called(node: onnx.NodeProto) -> Key:
     return _key(node.domain, node.op_type, node.overload)
 
 
-def _sum(nodes: Sequence[onnx.NodeProto], sizes: dict[Key, _Size]) -> _Size:
-    """Nodes and bytes of a list of nodes, with what they call in their place."""
+def _sum(holder: onnx.GraphProto | onnx.FunctionProto, sizes: dict[Key, _Size]) -> _Size:
+    """Nodes and bytes of a graph or function, with what they call in their place."""
     count = weight = 0
-    for node in _nodes(nodes):
+    for node in all_nodes(holder):
         size = sizes.get(_called(node))
         count += 1 if size is None else size.nodes
         weight += 0 if size is None else size.bytes
-    weight += sum(node.ByteSize() for node in nodes)
+    weight += sum(node.ByteSize() for node in holder.node)
     return _Size(min(count, _COUNTED), min(weight, _COUNTED))
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes and those of the graphs inside them; protobuf bounds how deep those are."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            inner = [attribute.g] if attribute.HasField("g") else []
-            for graph in (*inner, *attribute.graphs):
-                yield from _nodes(graph.node)

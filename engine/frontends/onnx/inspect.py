@@ -20,7 +20,13 @@ from engine.frontends.onnx.axes import fix_inputs, input_dims, running_sizes
 from engine.frontends.onnx.canonicalize import canonicalize, unsupported
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.details import DAMAGES, SourceInspection
-from engine.frontends.onnx.read import SourceFile, external_locations, read_onnx, told_files
+from engine.frontends.onnx.read import (
+    SourceFile,
+    external_locations,
+    read_onnx,
+    told_files,
+    told_opset,
+)
 from engine.frontends.onnx.tensors import sort_nodes
 from engine.frontends.source import SourceLayer, SourceModel, SourceSummary, SourceTensor
 from engine.graph.ir.custom import CustomOperators, assign_custom_domain
@@ -76,13 +82,14 @@ def inspect_file(
     graph = file.proto.graph
     assign_custom_domain(file.proto, operators)
     refused = unsupported(graph, file.opset, operators)
+    opset = f"A build brings the model from opset {file.opset} to {OPSET}."
     findings = (
         *told_files(file.path.name, elsewhere),
         *_unsupported(refused),
         *_ordered(graph),
         *_sized(file.proto, sizes, initial),
         *_flow(file),
-        *_old(file),
+        *told_opset(file.path.name, file.opset, opset),
     )
     parameters, weights_bytes = _sizes(graph)
     weights = strip_weights(graph)
@@ -193,19 +200,6 @@ def _sized(
 def _static(value: onnx.ValueInfoProto) -> bool:
     dims = input_dims(value)
     return dims is not None and all(isinstance(dim, int) for dim in dims)
-
-
-def _old(file: SourceFile) -> list[Finding]:
-    if file.opset == OPSET:
-        return []
-    return [
-        Finding(
-            code="opset-converted",
-            severity="info",
-            where=file.path.name,
-            what=f"A build brings the model from opset {file.opset} to {OPSET}.",
-        )
-    ]
 
 
 def _types(proto: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:

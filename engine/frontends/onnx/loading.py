@@ -26,6 +26,7 @@ from engine.frontends.onnx.read import (
     map_external,
     read_onnx,
     told_files,
+    told_opset,
 )
 from engine.frontends.onnx.tensors import extract_subgraph, forget_shapes, make_dense, sort_nodes
 from engine.frontends.source import SourceModel
@@ -156,15 +157,8 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
 
 def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Finding]:
     findings = told_files(file.path.name, [name for name, _ in file.files[1:]])
-    if file.opset != OPSET:
-        findings.append(
-            Finding(
-                code="opset-converted",
-                severity="info",
-                where=file.path.name,
-                what=f"Upgraded from opset {file.opset} to {OPSET}.",
-            )
-        )
+    opset = f"Upgraded from opset {file.opset} to {OPSET}."
+    findings += told_opset(file.path.name, file.opset, opset)
     findings.extend(map(unused_input, unused))
     open_outputs = [spec for spec in graph.outputs if not spec.static]
     if open_outputs:

@@ -21,7 +21,7 @@ from engine.frontends.loaded import digest
 from engine.frontends.onnx.tensors import check_tensor_sizes, stored, walk
 from engine.frontends.sniff import MAX_FIELDS, sniff
 from engine.graph.ir.graph import parse_proto
-from engine.graph.ir.naming import MAX_PROTO_BYTES, STANDARD_DOMAINS
+from engine.graph.ir.naming import MAX_PROTO_BYTES, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.opsets import NEWEST_OPSET
 from engine.graph.ir.rewriting import refill
 
@@ -68,6 +68,11 @@ def told_files(model: str, locations: Sequence[str]) -> list[Finding]:
             remedy="Look whether these are files of the model.",
         )
     ]
+
+
+def told_opset(model: str, opset: int, what: str) -> list[Finding]:
+    """A finding of what becomes of the opset of a model, where it is another than ours."""
+    return [] if opset == OPSET else [Finding("opset-converted", "info", model, what)]
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def carries_little(proto: onnx.ModelProto) -> bool:
             counts.setdefault(value.name, dims[0].dim_value)
     carried = 0
     read: set[str] = set()
-    for node in _nodes(proto.graph):
+    for node in all_nodes(proto.graph):
         outputs = [name for name in node.output if name and name not in several]
         count = _count(node, counts) if outputs else None
         if count is None:
@@ -103,12 +103,13 @@ def carries_little(proto: onnx.ModelProto) -> bool:
     return True
 
 
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
+def all_nodes(holder: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    """Nodes behind those of the graphs inside them; protobuf bounds how deep those are."""
+    for node in holder.node:
         for attribute in node.attribute:
             inner = [attribute.g] if attribute.HasField("g") else []
             for part in (*inner, *attribute.graphs):
-                yield from _nodes(part)
+                yield from all_nodes(part)
         yield node
 
 
