@@ -7,6 +7,7 @@ from copy import deepcopy
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -37,10 +38,15 @@ def inner_graphs(node: onnx.NodeProto) -> Sequence[onnx.GraphProto]:
     return graphs
 
 
-def walk(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph and every graph inside it (protobuf allows about thirty of them in each other)."""
-    yield graph
-    for node in graph.node:
+_Holder = TypeVar("_Holder", bound=onnx.GraphProto | onnx.FunctionProto)
+
+
+def walk(holder: _Holder) -> Iterator[_Holder | onnx.GraphProto]:
+    """A graph or function and every graph inside it (protobuf allows about thirty of them in each
+    other).
+    """
+    yield holder
+    for node in holder.node:
         for inner in inner_graphs(node):
             yield from walk(inner)
 
@@ -51,17 +57,14 @@ def stored(
     """Every constant that a model holds, with a name for messages: in graphs, inner graphs, nodes
     and functions, dense and sparse.
     """
-    for part in walk(graph):
-        for tensor in part.initializer:
-            yield tensor.name, tensor
-        for sparse in part.sparse_initializer:
-            yield from _parts(sparse)
+    holders: list[onnx.GraphProto | onnx.FunctionProto] = [graph, *functions]
+    for part in (part for holder in holders for part in walk(holder)):
+        if isinstance(part, onnx.GraphProto):
+            for tensor in part.initializer:
+                yield tensor.name, tensor
+            for sparse in part.sparse_initializer:
+                yield from _parts(sparse)
         yield from _held(part.node)
-    for function in functions:
-        yield from _held(function.node)
-        for node in function.node:
-            for inner in inner_graphs(node):
-                yield from stored(inner)
 
 
 def _held(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, onnx.TensorProto]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -54,27 +55,8 @@ Value = str | TensorSequence | TensorList | Maybe
 """A tensor is its name in the graph that is emitted; the empty name is an input left out."""
 
 
-class Scope:
-    """Names of a graph and of the graphs around it, and what they stand for."""
-
-    def __init__(self, parent: Scope | None = None) -> None:
-        self._parent = parent
-        self._values: dict[str, Value] = {}
-
-    def bind(self, name: str, value: Value) -> None:
-        """Let ``name`` stand for ``value`` here and in the graphs inside."""
-        if name:
-            self._values[name] = value
-
-    def find(self, name: str) -> Value | None:
-        """What a name stands for; None where nothing computes it."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._values:
-                return scope._values[name]
-            scope = scope._parent
-        return None
-
+Scope = ChainMap[str, Value]
+"""Names of a graph and of the graphs around it, and what they stand for."""
 
 Handler = Callable[["Expander", onnx.NodeProto, Scope], Sequence[Value]]
 
@@ -145,13 +127,13 @@ class Expander:
 
     def run(self, graph: onnx.GraphProto) -> None:
         """Resolve ``graph`` and write the result into it."""
-        scope = Scope()
+        scope: Scope = ChainMap()
         for value in graph.input:
             self.emission.declare(value)
-            scope.bind(value.name, value.name)
+            scope[value.name] = value.name
         for tensor in graph.initializer:
             self.emission.note(tensor, tensor.name)
-            scope.bind(tensor.name, tensor.name)
+            scope[tensor.name] = tensor.name
         for node in graph.node:
             self._node(node, scope, inner=False)
         self._write(graph, scope)
@@ -175,7 +157,7 @@ class Expander:
         """Let every output of the graph be computed under its name; gives the renamings for it."""
         names: dict[str, str] = {}
         for value in graph.output:
-            held = scope.find(value.name)
+            held = scope.get(value.name)
             if held is None or held == value.name:
                 continue  # the checker tells of an output that nothing computes
             name = self.as_tensor(held, f"the output {sanitize(value.name, 100)!r}")
@@ -208,7 +190,7 @@ class Expander:
         else:
             values = self._plain(node, scope, inner=inner)
         for name, value in zip(node.output, values, strict=False):
-            scope.bind(name, value)
+            scope[name] = value
 
     def _plain(self, node: onnx.NodeProto, scope: Scope, *, inner: bool) -> Sequence[Value]:
         """A node that stays: its inputs and, inside a branch or body, its outputs get new names."""
@@ -251,7 +233,7 @@ class Expander:
         """What a name stands for; the empty name stands for itself."""
         if not name:
             return ""
-        held = scope.find(name)
+        held = scope.get(name)
         if held is None:
             why = f"it reads {sanitize(name, 100)!r}, which nothing computes"
             raise self.refusal(self._innermost, why)
@@ -347,16 +329,16 @@ class Expander:
 
     def opened(self, graph: onnx.GraphProto, scope: Scope) -> Scope:
         """A scope with the constants of a branch or body."""
-        inner = Scope(scope)
+        inner = scope.new_child()
         for tensor in graph.initializer:
-            inner.bind(tensor.name, self.emission.tensor(tensor))
+            inner[tensor.name] = self.emission.tensor(tensor)
         return inner
 
     def inlined(
         self, graph: onnx.GraphProto, opened: Scope, arguments: Sequence[Value] = ()
     ) -> list[Value]:
         """Run a branch or body once, in the scope that :meth:`opened` gave; gives its outputs."""
-        inner = Scope(opened)
+        inner = opened.new_child()
         constants = {tensor.name for tensor in graph.initializer}
         inputs = [value.name for value in graph.input if value.name not in constants]
         if len(inputs) != len(arguments):
@@ -365,7 +347,7 @@ class Expander:
                 f"its graph takes {len(inputs)} inputs, and the node gives {len(arguments)}",
             )
         for name, value in zip(inputs, arguments, strict=True):
-            inner.bind(name, value)
+            inner[name] = value
         for node in graph.node:
             self._node(node, inner, inner=True)
         return [self.value(inner, value.name) for value in graph.output]
