@@ -126,16 +126,8 @@ def _full(tensor: str) -> str:
 _MAX_ELEMENTS = 10_000
 
 
-@dataclass(frozen=True)
-class Items:
-    """A list: tensors by place, None where nothing was written yet."""
-
-    elements: tuple[str | None, ...]
-
-    def put(self, place: int, tensor: str) -> Items:
-        """A list that differs in one place."""
-        return Items((*self.elements[:place], tensor, *self.elements[place + 1 :]))
-
+Items = tuple[str | None, ...]
+"""A list: tensors by place, None where nothing was written yet."""
 
 Value = str | Items
 
@@ -182,13 +174,13 @@ class ListCall:
     def items(self, number: int) -> Items:
         """An input that is a list."""
         operand = self.inputs[number] if number < len(self.inputs) else None
-        if not isinstance(operand, Items):
+        if not isinstance(operand, tuple):
             raise self.refusal("it reads a tensor as if it were a list")
         return operand
 
     def element(self, number: int, place: int) -> str:
         """An element that was written."""
-        elements = self.items(number).elements
+        elements = self.items(number)
         value = elements[place] if 0 <= place < len(elements) else None
         if value is None:
             raise self.refusal(f"it reads element {place}, which was never written")
@@ -209,7 +201,7 @@ class ListCall:
         if not shape or shape[0] is None or shape[0] > _MAX_ELEMENTS:
             raise self.refusal("the length of its tensor is not known")
         name = self._write("Unpack", [tensor], num=shape[0], axis=0)
-        return Items(tuple(f"{name}:{i}" if i else name for i in range(shape[0])))
+        return tuple(f"{name}:{i}" if i else name for i in range(shape[0]))
 
     def join(self, elements: Sequence[str | None]) -> list[Value]:
         """A list as a tensor along a new first axis."""
@@ -245,6 +237,11 @@ class ListCall:
         )
 
 
+def put(elements: Items, place: int, tensor: str) -> Items:
+    """A list that differs in one place."""
+    return (*elements[:place], tensor, *elements[place + 1 :])
+
+
 _ListOperator = Callable[[ListCall], list[Value]]
 
 
@@ -256,7 +253,7 @@ def _reserve(number: int) -> _ListOperator:
                 f"Node {sanitize(call.node.name)!r} makes a list of {length} tensors.",
                 remedy="Give a shorter sequence in 'input_size_list'.",
             )
-        empty = Items((None,) * length)
+        empty: Items = (None,) * length
         # a TensorArray's first output is a handle, the second its content
         return [empty, empty]
 
@@ -266,9 +263,9 @@ def _reserve(number: int) -> _ListOperator:
 def _write(items: int, place: int, value: int) -> _ListOperator:
     def run(call: ListCall) -> list[Value]:
         where, elements = call.integer(place), call.items(items)
-        if not 0 <= where < len(elements.elements):
-            raise call.refusal(f"it writes element {where} of {len(elements.elements)}")
-        return [elements.put(where, call.tensor(value))]
+        if not 0 <= where < len(elements):
+            raise call.refusal(f"it writes element {where} of {len(elements)}")
+        return [put(elements, where, call.tensor(value))]
 
     return run
 
@@ -278,16 +275,16 @@ def _read(items: int, place: int) -> _ListOperator:
 
 
 def _length(items: int) -> _ListOperator:
-    return lambda call: call.number(len(call.items(items).elements))
+    return lambda call: call.number(len(call.items(items)))
 
 
 def _scatter(call: ListCall) -> list[Value]:
     elements = call.items(3)
-    parts = call.split(call.inputs[2]).elements
+    parts = call.split(call.inputs[2])
     for place, part in zip(call.integers(1).reshape(-1), parts, strict=False):
-        if part is None or not 0 <= place < len(elements.elements):
-            raise call.refusal(f"it writes element {place} of {len(elements.elements)}")
-        elements = elements.put(int(place), part)
+        if part is None or not 0 <= place < len(elements):
+            raise call.refusal(f"it writes element {place} of {len(elements)}")
+        elements = put(elements, int(place), part)
     return [elements]
 
 
@@ -296,13 +293,13 @@ def _gather(call: ListCall) -> list[Value]:
 
 
 LIST_OPERATORS: dict[str, _ListOperator] = {
-    "EmptyTensorList": lambda _call: [Items(())],
+    "EmptyTensorList": lambda _call: [()],
     "TensorListReserve": _reserve(1),
     "TensorListFromTensor": lambda call: [call.split(call.inputs[0])],
     "TensorListGetItem": _read(0, 1),
     "TensorListSetItem": _write(0, 1, 2),
-    "TensorListPushBack": lambda call: [Items((*call.items(0).elements, call.tensor(1)))],
-    "TensorListStack": lambda call: call.join(call.items(0).elements),
+    "TensorListPushBack": lambda call: [(*call.items(0), call.tensor(1))],
+    "TensorListStack": lambda call: call.join(call.items(0)),
     "TensorListLength": _length(0),
     "TensorArrayV3": _reserve(0),
     "TensorArrayReadV3": _read(2, 1),

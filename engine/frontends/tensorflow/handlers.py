@@ -170,13 +170,9 @@ HANDLERS: dict[str, Handler] = {
 # ----------------------------------------------------------------------------- quantized constants
 
 
-@dataclass(frozen=True)
-class Weight:
-    """A quantized constant: ``(steps - zero_point) * scale``, per tensor or along the last axis."""
-
-    steps: np.ndarray
-    scale: np.ndarray
-    zero_point: np.ndarray
+Weight = Mapping[str, np.ndarray]
+"""A quantized constant, ``(steps - zero_point) * scale``, per tensor or along the last axis: the
+arrays of these three names, in the order in which DequantizeLinear reads them."""
 
 
 def take_out(graph: Any) -> tuple[Any, dict[str, Weight]]:
@@ -194,7 +190,7 @@ def take_out(graph: Any) -> tuple[Any, dict[str, Weight]]:
         if weight is None:
             continue
         weights[node.name] = weight
-        node.CopyFrom(placeholder(node.name, "float32", weight.steps.shape))
+        node.CopyFrom(placeholder(node.name, "float32", weight["steps"].shape))
     return copy, weights
 
 
@@ -213,11 +209,11 @@ def _weight(operation: Any) -> Weight | None:
     clipped = np.clip(x, nudge.low, nudge.high)
     # the kernel's own rounding (fake_quant_ops_functor.h), counted from the lowest step
     steps = np.floor((clipped - nudge.low) * (np.float32(1) / nudge.scale) + np.float32(0.5))
-    return Weight(
-        (steps + nudge.steps[0]).astype(np.uint8),
-        nudge.scale.astype(np.float32),
-        nudge.zero_point.astype(np.uint8),
-    )
+    return {
+        "steps": (steps + nudge.steps[0]).astype(np.uint8),
+        "scale": nudge.scale.astype(np.float32),
+        "zero_point": nudge.zero_point.astype(np.uint8),
+    }
 
 
 def restore_weights(proto: Any, weights: Mapping[str, Weight]) -> None:
@@ -236,22 +232,18 @@ def restore_weights(proto: Any, weights: Mapping[str, Weight]) -> None:
             _dequantize(graph, node.output[0], weight, perm)
             graph.node.remove(node)
         if len(turned) < len(users):
-            _dequantize(graph, value.name, weight, list(range(weight.steps.ndim)))
+            _dequantize(graph, value.name, weight, list(range(weight["steps"].ndim)))
 
 
 def _dequantize(graph: Any, output: str, weight: Weight, perm: list[int]) -> None:
-    parts = {
-        "steps": np.ascontiguousarray(weight.steps.transpose(perm)),
-        "scale": weight.scale,
-        "zero_point": weight.zero_point,
-    }
+    parts = {**weight, "steps": np.ascontiguousarray(weight["steps"].transpose(perm))}
     names = [f"{output}/{part}" for part in parts]
     graph.initializer.extend(
         numpy_helper.from_array(array, name)
         for name, array in zip(names, parts.values(), strict=True)
     )
     node = onnx.helper.make_node("DequantizeLinear", names, [output], name=output)
-    if weight.scale.ndim:
-        axis = perm.index(weight.steps.ndim - 1)
+    if weight["scale"].ndim:
+        axis = perm.index(weight["steps"].ndim - 1)
         node.attribute.append(onnx.helper.make_attribute("axis", axis))
     graph.node.insert(0, node)
