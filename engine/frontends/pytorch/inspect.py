@@ -34,10 +34,6 @@ _BOOKKEEPING = words(
 )
 
 
-class Unparsable(ValueError):  # noqa: N818 - as Unreadable of the pickles
-    """The text is no TorchScript."""
-
-
 @dataclass(frozen=True)
 class Call:
     """One operator where it is called.
@@ -57,7 +53,7 @@ def _forward(module: Module, root: Made) -> ast.FunctionDef:
     owner = module.classes.get(root.name)
     method = None if owner is None else owner.methods.get("forward")
     if method is None:
-        raise Unparsable(f"{root.name} has no forward")
+        raise Unreadable(f"{root.name} has no forward")
     return method
 
 
@@ -264,7 +260,7 @@ def _read(archive: Archive) -> _Found:
         walk = _Walk(module, never_taken(module, units))
         cut = not walk.run(forward, root, "", 0)
         model.calls = walk.found
-    except (Unreadable, Unparsable, RecursionError) as error:
+    except (Unreadable, RecursionError) as error:
         model.findings.append(
             Finding(
                 code="torchscript-unclear",
@@ -304,11 +300,11 @@ def _code(archive: Archive) -> tuple[Module, list[Unit]]:
     """Everything under ``code/``, parsed.
 
     Raises:
-        Unparsable: a text is no TorchScript, or nested beyond measure.
+        Unreadable: a text is no TorchScript, or nested beyond measure.
     """
     names = [n for n in archive.records if n.startswith("code/") and n.endswith(".py")]
     if sum(archive.records[n] for n in names) > _MAX_CODE:
-        raise Unparsable(f"its code has more than {_MAX_CODE >> 20} MiB")
+        raise Unreadable(f"its code has more than {_MAX_CODE >> 20} MiB")
     units = []
     try:
         for name in names:
@@ -317,7 +313,7 @@ def _code(archive: Archive) -> tuple[Module, list[Unit]]:
             units.append(Unit(name, path, ast.parse(text, path)))
         return gather(units), units
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Unparsable(str(error)) from error
+        raise Unreadable(str(error)) from error
 
 
 def _layers(calls: list[Call]) -> tuple[SourceLayer, ...]:

@@ -30,7 +30,7 @@ _MAX_DIMS = 64
 
 
 class Unreadable(ValueError):  # noqa: N818 - names a file's state, like UnicodeError's cousins
-    """The bytes are no pickle, or one that PyTorch does not write."""
+    """The bytes are no pickle or no code, or not as PyTorch writes them."""
 
 
 @dataclass(frozen=True)

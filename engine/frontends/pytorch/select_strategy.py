@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -178,16 +179,12 @@ class _Noise:
 
     def __init__(self, subject: Subject, expected: Expected) -> None:
         self._subject, self._expected = subject, expected
-        self._size: float | None = None
 
-    @property
+    @cached_property
     def size(self) -> float:
         """Error of torch's own results; 0 where nothing is known of it."""
-        if self._size is None:
-            engines = self._expected.engines
-            measured = [self._between(engine) for engine in engines] or [self._in_float64()]
-            self._size = max(measured)
-        return self._size
+        between = [self._between(engine) for engine in self._expected.engines]
+        return max(between or [self._in_float64()])
 
     def _in_float64(self) -> float:
         module = self._subject.load()

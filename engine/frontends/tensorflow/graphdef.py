@@ -67,16 +67,12 @@ class GraphFile:
     Attributes:
         nodes: by name, in the file's order.
         producer: the version of GraphDef that wrote it; 0 where it does not say.
+        functions: of its library by name, not read yet.
     """
 
     nodes: dict[str, Node]
     producer: int
-    _functions: dict[str, memoryview]
-
-    @property
-    def functions(self) -> frozenset[str]:
-        """Names of the functions in its library."""
-        return frozenset(self._functions)
+    functions: dict[str, memoryview]
 
     def body(self, function: str) -> tuple[Node, ...]:
         """The nodes of a function, read when they are asked for; libraries hold training, too.
@@ -86,7 +82,7 @@ class GraphFile:
         """
         return tuple(
             _node(node)
-            for number, wire, _, node in fields(self._functions[function])
+            for number, wire, _, node in fields(self.functions[function])
             if (number, wire) == (3, LENGTH)
         )
 

@@ -9,7 +9,7 @@ holds state, or has no tensor of numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -41,7 +41,7 @@ _REASONS = {
 }
 
 
-def refusal_of(op: str, functions: frozenset[str] | set[str] | dict[str, object]) -> str:
+def refusal_of(op: str, functions: Container[str]) -> str:
     """Why an operator is refused; empty where it is taken.
 
     Args:
