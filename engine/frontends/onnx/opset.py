@@ -80,7 +80,9 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
         proto.ir_version = IR_VERSION
         resized = _resize_outputs(proto.graph, opset)
         proto = _convert(proto, opset, source)
-        _after(proto.graph, opset, resized, source)
+        for node in proto.graph.node:
+            if node.domain in STANDARD_DOMAINS and node.output and node.output[0] in resized:
+                _resize_of_opset_10(node, resized[node.output[0]], opset, source)
     for entry in proto.opset_import:
         if entry.domain in STANDARD_DOMAINS:
             entry.version = OPSET
@@ -147,11 +149,7 @@ def _culprits(proto: onnx.ModelProto, opset: int) -> list[str]:
             onnx.version_converter.convert_version(
                 helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION), OPSET
             )
-        except (
-            onnx.version_converter.ConvertError,
-            RuntimeError,
-            ValueError,
-        ):  # any failure marks the operator
+        except (onnx.version_converter.ConvertError, RuntimeError, ValueError):
             failing.append(node.op_type)
     return failing or changed
 
@@ -212,14 +210,6 @@ def _resize_outputs(graph: onnx.GraphProto, opset: int) -> dict[str, np.ndarray 
             scales = known(node.input[1]) if len(node.input) > 1 and not held else np.array(held)
             resized[node.output[0]] = scales if scales is not None and scales.size else None
     return resized
-
-
-def _after(
-    graph: onnx.GraphProto, opset: int, resized: dict[str, np.ndarray | None], source: str
-) -> None:
-    for node in graph.node:
-        if node.domain in STANDARD_DOMAINS and node.output and node.output[0] in resized:
-            _resize_of_opset_10(node, resized[node.output[0]], opset, source)
 
 
 def _resize_of_opset_10(
