@@ -12,7 +12,7 @@ import pytest
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.frontends.mxnet.operators.shaping import reshaped
-from tests.frontends.caffe.reference import sigmoid, windows
+from tests.frontends.caffe.reference import convolution, sigmoid, windows
 from tests.frontends.mxnet.networks import operate
 
 RANDOM = np.random.default_rng(9)
@@ -210,11 +210,7 @@ def test_convolution_and_its_transpose(tmp_path: Path) -> None:
     window = {"kernel": "(3, 2)", "stride": "(2, 1)", "pad": "(1, 1)", "num_group": 2}
     common = {**window, "num_filter": 6}
     (conv,) = operate(tmp_path, "Convolution", common, [X], [weights, bias])
-    padded = np.pad(X.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
-    expected = np.zeros((1, 6, 3, 8))
-    for f, i, j in itertools.product(range(6), range(3), range(8)):
-        part = padded[0, (f // 3) * 2 : (f // 3) * 2 + 2, 2 * i : 2 * i + 3, j : j + 2]
-        expected[0, f, i, j] = (part * weights[f]).sum() + bias[f]
+    expected = convolution(X, weights, bias, (2, 1), (1, 1), group=2)
     close(conv, expected, 1e-5)
     y = RANDOM.standard_normal(conv.shape).astype(np.float32)
     back = {**window, "num_filter": 4}
