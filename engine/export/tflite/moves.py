@@ -244,18 +244,19 @@ def resize(layer: Layer, emitter: Emitter) -> None:
         raise refused(layer.node, "TFLite resizes height and width of four dimensions")
     mode = layer.attribute("mode", "nearest")
     place = layer.attribute("coordinate_transformation_mode", "half_pixel")
-    if mode == "linear" and _is_known(place, before, after):
-        _linear(layer, emitter, place)
+    pairs = list(zip(before[2:], after[2:], strict=True))
+    smoothed = layer.attribute("antialias", 0) and any(a < b for b, a in pairs)
+    if mode not in ("linear", "nearest") or place == "tf_crop_and_resize" or smoothed:
+        how = f"{mode} with {place}{' and antialias' if smoothed else ''}"
+        raise refused(layer.node, f"TFLite has no resizing {how}")
+    scales = _scales(layer)[2:]
+    places = [_places(*pair, scale, place) for pair, scale in zip(pairs, scales, strict=True)]
+    if mode == "linear":
+        _linear(layer, emitter, place, places)
         return
-    if mode != "nearest":
-        raise refused(layer.node, f"TFLite has no resizing {mode} with {place}")
     source = layer.read(emitter, LAST)
     rule = layer.attribute("nearest_mode", "round_prefer_floor")
-    pairs = _pairs(before, after)
-    rows = [
-        _nearest(b, a, scale, place, rule)
-        for (b, a), scale in zip(pairs, _scales(layer)[2:], strict=True)
-    ]
+    rows = [_nearest(at, b, rule) for at, (b, _) in zip(places, pairs, strict=True)]
     if rows != [[min(i * b // a, b - 1) for i in range(a)] for b, a in pairs]:
         for axis, index in enumerate(rows, start=1):
             if index != list(range(emitter.shape(source)[axis])):
@@ -267,55 +268,73 @@ def resize(layer: Layer, emitter: Emitter) -> None:
     emitter.carry(layer.target, LAST, "RESIZE_NEAREST_NEIGHBOR", inputs)
 
 
-def _linear(layer: Layer, emitter: Emitter, place: str) -> None:
+def _linear(layer: Layer, emitter: Emitter, place: str, places: Sequence[np.ndarray]) -> None:
     """RESIZE_BILINEAR in float32: on 8 bits its kernels have factors of few bits, 1 value in 5 was
-    a step off, and that became 48 steps behind the next layers of a pose net.
+    a step off, and that became 48 steps behind the next layers of a pose net. TFLite's places are
+    of the sizes alone; where they differ, two elements along each axis are mixed.
     """
-    source = emitter.as_float(layer.data, LAST)
-    batch, _, _, channels = emitter.shape(source)
+    result = emitter.as_float(layer.data, LAST)
+    batch, *before, channels = emitter.shape(result)
     size = layer.target.shape[2:]
-    result = emitter.compute(
-        "RESIZE_BILINEAR",
-        [source, emitter.ints("size", size)],
-        f"{layer.target.value.name}/resized",
-        (batch, *size, channels),
-        align_corners=place == "align_corners",
-        half_pixel_centers=place.endswith("half_pixel"),
+    label = f"{layer.target.value.name}/resized"
+    rule = place.replace("pytorch_", "")
+    known = rule in ("align_corners", "half_pixel", "asymmetric") and all(
+        np.allclose(at, _places(b, a, a / b, rule), rtol=0, atol=1e-4)
+        for at, b, a in zip(places, before, size, strict=True)
     )
+    if known:
+        result = emitter.compute(
+            "RESIZE_BILINEAR",
+            [result, emitter.ints("size", size)],
+            label,
+            (batch, *size, channels),
+            align_corners=rule == "align_corners",
+            half_pixel_centers=rule == "half_pixel",
+        )
+    for axis, rows in enumerate(() if known else places, start=1):
+        last = emitter.shape(result)[axis] - 1
+        at = np.clip(rows, 0, last)
+        low = np.floor(at).astype(int)
+        share = (at - low).reshape(-1, *(1,) * (3 - axis))
+        parts = [
+            emitter.compute(
+                "MUL",
+                [
+                    _gathered(emitter, result, np.minimum(low + step, last), axis, label, "rows"),
+                    emitter.constant("share", factor.astype(np.float32)),
+                ],
+                label,
+            )
+            for step, factor in enumerate((1 - share, share))
+        ]
+        result = emitter.compute("ADD", parts, label)
     emitter.finish(layer.target, LAST, result)
 
 
-def _is_known(place: str, before: Sequence[int], after: Sequence[int]) -> bool:
-    """Whether TFLite has a rule of places; PyTorch's differs where one element is left."""
-    if place == "pytorch_half_pixel":
-        return all(a > 1 or b == 1 for b, a in _pairs(before, after))
-    return place in ("align_corners", "half_pixel", "asymmetric")
-
-
-def _pairs(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int]]:
-    return list(zip(before[2:], after[2:], strict=True))
-
-
 def _scales(layer: Layer) -> list[float]:
+    sides = [a / b for a, b in zip(layer.target.shape, layer.data.shape, strict=True)]
     scales = layer.constant(2)
-    if scales is not None and scales.array.size == 4:
-        return [float(v) for v in scales.array]
-    return [a / b for a, b in zip(layer.target.shape, layer.data.shape, strict=True)]
+    if scales is not None and scales.array.size:
+        for axis, scale in zip(layer.attribute("axes", range(4)), scales.array, strict=True):
+            sides[int(axis)] = float(scale)
+    return sides
 
 
-def _nearest(before: int, after: int, scale: float, place: str, rule: str) -> list[int]:
-    """Which row each row of the output is (ONNX, Resize)."""
+def _places(before: int, after: int, scale: float, place: str) -> np.ndarray:
+    """Where each row of the output is among those of the input (ONNX, Resize)."""
     rows = np.arange(after, dtype=np.float64)
     if place == "align_corners":
-        at = rows * (before - 1) / max(after - 1, 1)
-    elif place == "asymmetric":
-        at = rows / scale
-    elif place in ("half_pixel", "pytorch_half_pixel"):
-        at = (rows + 0.5) / scale - 0.5
-        if place == "pytorch_half_pixel" and after == 1:
-            at = rows * 0
-    else:
-        at = (rows + 0.5) * before / after - 0.5
+        return rows * (before - 1) / max(after - 1, 1)
+    if place == "asymmetric":
+        return rows / scale
+    if place == "pytorch_half_pixel" and after == 1:
+        return rows * 0
+    at = (rows + 0.5) / scale - 0.5
+    return at + (before - after / scale) / 2 if place == "half_pixel_symmetric" else at
+
+
+def _nearest(at: np.ndarray, before: int, rule: str) -> list[int]:
+    """Which row each row of the output is."""
     whole = {
         "floor": np.floor(at),
         "ceil": np.ceil(at),

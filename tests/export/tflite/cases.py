@@ -72,9 +72,8 @@ def _split(net: Net, x: str) -> Any:
 
 def _resize(mode: str, scales: list[float], **attributes: Any) -> Made:
     def make(net: Net, x: str) -> Any:
-        return net.op(
-            "Resize", x, "", net.constant(np.array([1.0, 1.0, *scales])), mode=mode, **attributes
-        )
+        given = [1.0] * (2 if "axes" not in attributes else 0) + scales
+        return net.op("Resize", x, "", net.constant(np.array(given)), mode=mode, **attributes)
 
     return make
 
@@ -165,6 +164,12 @@ _WITHIN_ONE: Mapping[str, Made] = {
     "split": _split,
     # quarters of sums of integers lie on edges, which TFLite rounds away from zero
     "linear": _resize("linear", [2, 2]),
+    "linear-odd": _resize("linear", [1.7, 0.3]),
+    "linear-axes": _resize("linear", [1.7, 0.3], axes=[3, -2]),
+    "linear-symmetric": _resize(
+        "linear", [1.3, 0.7], coordinate_transformation_mode="half_pixel_symmetric"
+    ),
+    "linear-one": _resize("linear", [0.2, 1], coordinate_transformation_mode="pytorch_half_pixel"),
     "gemm": op("Gemm", _numbers(10, 6), _numbers(10), behind=_FLAT, transB=1),
     "gemm-plain": op("Gemm", _numbers(6, 10), behind=_FLAT),
     "matmul": lambda net, x: net.op("MatMul", x, net.constant(net.normal(8, 5))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,6 +77,24 @@ def test_other_formats_than_8_bits_are_refused_or_float(dtype: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=r"of 8 bits have no u?int") as told:
         written(graph)
     assert told.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"mode": "cubic"}, "cubic with half_pixel"),
+        ({"mode": "linear", "antialias": 1}, "half_pixel and antialias"),
+        ({"coordinate_transformation_mode": "tf_crop_and_resize"}, "tf_crop_and_resize"),
+    ],
+)
+def test_resizings_that_tflite_does_not_have_are_refused(
+    attributes: dict[str, Any], words: str
+) -> None:
+    net = Net()
+    scales = net.constant(np.array([1, 1, 0.5, 0.5], np.float32))
+    y = net.op("Resize", net.conv(net.input(1, 4, 8, 8), 4, 4), "", scales, **attributes)
+    with pytest.raises(UnsupportedOperatorError, match=words):
+        written(built(net, net.graph(y)))
 
 
 def test_all_unknown_operators_are_named_at_once() -> None:
