@@ -17,9 +17,8 @@ from engine.cost.memory.layout import feature_bytes
 from engine.cost.memory.working import working_bytes
 from engine.facts.npu import NpuDtype, NpuProfile, npu_profile
 from engine.frontends.load import find_source, load_source
+from engine.graph.ir import Graph, infer_shapes
 from engine.wire.cost import MemoryCost
-
-__all__ = ["Chain", "Layers", "laid_out", "npu_of", "planned", "read_file", "read_model"]
 
 
 def npu_of(chip: str) -> NpuProfile:
@@ -39,6 +38,16 @@ def read_model(model: onnx.ModelProto) -> LoweringGraph:
     with TemporaryDirectory() as folder:
         onnx.save(model, path := Path(folder) / "model.onnx")
         return read_file(path)
+
+
+def inferred(model: onnx.ModelProto) -> Graph:
+    """A model as the engine has it, with all shapes."""
+    return infer_shapes(Graph.from_proto(model))
+
+
+def kilobytes(size: int) -> str:
+    """As the compiler prints it, with six digits."""
+    return f"{size / 1024:.6g}"
 
 
 def dtype_of(name: str) -> NpuDtype:

@@ -9,8 +9,10 @@ import onnx
 import pytest
 
 from engine.cost.estimate import CostSettings, estimate_chip
-from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir import Graph
 from tests.cost.asked.maker import Maker
+from tests.cost.asked.parts import shape, turn
+from tests.cost.support import inferred
 
 SETTINGS = CostSettings()
 
@@ -20,10 +22,8 @@ def attention(form: str) -> onnx.ModelProto:
     net = Maker((1, 50, 64))
     parts = []
     for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
-        rows = net.add(
-            "Reshape", net.add("MatMul", "x", net.numbers(64, 64)), net.whole(1, 50, 4, 16)
-        )
-        heads = net.add("Transpose", rows, perm=perm)
+        rows = shape(net, net.add("MatMul", "x", net.numbers(64, 64)), 1, 50, 4, 16)
+        heads = turn(net, rows, *perm)
         if form == "scaled query" and name == "q":
             heads = net.add("Mul", heads, net.constant(np.float32(0.25)))
         parts.append(heads)
@@ -33,14 +33,12 @@ def attention(form: str) -> onnx.ModelProto:
     elif form == "mask":
         scores = net.add("Add", scores, net.numbers(1, 1, 50, 50))
     mixed = net.add("MatMul", net.add("Softmax", scores, axis=-1, name="shares"), parts[2])
-    joined = net.add(
-        "Reshape", net.add("Transpose", mixed, perm=[0, 2, 1, 3]), net.whole(1, 50, 64)
-    )
+    joined = shape(net, turn(net, mixed, 0, 2, 1, 3), 1, 50, 64)
     return net.model(net.add("MatMul", joined, net.numbers(64, 64)))
 
 
 def read(form: str) -> Graph:
-    return infer_shapes(Graph.from_proto(attention(form)))
+    return inferred(attention(form))
 
 
 # as rknn-toolkit2 2.3.2 ended with SIGSEGV, or did not, for files that this program handed over
@@ -77,17 +75,16 @@ def test_float16_compiles() -> None:
 def test_a_softmax_at_the_end_is_no_attention() -> None:
     net = Maker((1, 4, 50, 16), (1, 4, 16, 50))
     scores = net.add("MatMul", "x", "x1")
-    graph = infer_shapes(Graph.from_proto(net.model(net.add("Softmax", scores, axis=-1))))
+    graph = inferred(net.model(net.add("Softmax", scores, axis=-1)))
     assert not estimate_chip(graph, "rk3588", SETTINGS).warnings
 
 
-@pytest.mark.parametrize(("shape", "target"), [((1, 8, 6, 4), "CPU"), ((1, 8, 24), "NPU")])
-def test_op_target_has_an_effect_on_four_dimensions(shape: tuple[int, ...], target: str) -> None:
-    net = Maker(shape)
-    graph = infer_shapes(Graph.from_proto(net.model(net.add("Sigmoid", "x", name="it"))))
+@pytest.mark.parametrize(("sizes", "target"), [((1, 8, 6, 4), "CPU"), ((1, 8, 24), "NPU")])
+def test_op_target_has_an_effect_on_four_dimensions(sizes: tuple[int, ...], target: str) -> None:
+    net = Maker(sizes)
+    graph = inferred(net.model(net.add("Sigmoid", "x", name="it")))
     found = estimate_chip(graph, "rk3588", replace(SETTINGS, op_target={"it": "cpu"}))
     (layer,) = (each for each in found.layers if each.op == "Sigmoid")
     assert layer.target == target
-    assert [told.startswith("op_target has no effect on it:") for told in found.warnings] == (
-        [] if target == "CPU" else [True]
-    )
+    ignored = [told.startswith("op_target has no effect on it:") for told in found.warnings]
+    assert ignored == ([] if target == "CPU" else [True])

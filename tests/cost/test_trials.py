@@ -11,10 +11,10 @@ from onnx import helper
 from engine.cost.estimate import CostSettings, estimate_chip
 from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16, NOTHING_HELPS
 from engine.graph.execute import Session
-from engine.graph.ir import Graph, infer_shapes
 from engine.wire.cost import LayerCost
 from tests.cost.asked.maker import Maker
 from tests.cost.lowering.small_nets import Net
+from tests.cost.support import inferred
 from tests.graph.models import model
 
 Make = Callable[[Net], str]
@@ -138,7 +138,7 @@ def test_two_pools_find_the_same_maxima(
 def test_float16_is_timed_with_what_the_file_has_before_the_layer(side: int, offered: bool) -> None:
     net = Maker((1, 3, side, side))
     root = net.add("Sqrt", net.conv("x", 3, 16, then="Relu"), name="it")
-    graph = infer_shapes(Graph.from_proto(net.model(net.conv(root, 16, 8))))
+    graph = inferred(net.model(net.conv(root, 16, 8)))
     found = estimate_chip(graph, "rk3588", CostSettings())
     (layer,) = (each for each in found.layers if each.op == "Sqrt")
     assert layer.target == "CPU"

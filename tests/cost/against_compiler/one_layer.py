@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
-from engine.facts.npu import NpuDtype
 from tests.cost.against_compiler.facts import Build, Row
+from tests.cost.support import dtype_of
 
 __all__ = ["one_layer"]
 
@@ -50,10 +50,11 @@ def one_layer(build: Build, row: Row, family: str) -> tuple[LoweredLayer, Lowere
         window=Window((weight[2], weight[3]), _stride(row, features)) if convolution else None,
         depthwise=depthwise,
     )
-    quant: NpuDtype = "int8" if build.quant == "i8" else "float16"
     last = row.last or "ReduceSum" in name
     outputs = ("o",) if last else ()
-    around = Lowered(family, quant, (layer,), tensors, ("i0",) if row.first else (), outputs)
+    around = Lowered(
+        family, dtype_of(build.quant), (layer,), tensors, ("i0",) if row.first else (), outputs
+    )
     return layer, around
 
 

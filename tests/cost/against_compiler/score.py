@@ -10,13 +10,10 @@ from pathlib import Path
 from engine.base.errors import EngineError
 from engine.cost.cycles import Cycles, all_cycles
 from engine.cost.lowered import Lowered, LoweredLayer
-from engine.cost.lowering import lower, read_graph
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.printed import PrintedLayer
-from engine.facts.npu import NpuDtype
-from engine.frontends.load import find_source, load_source
 from tests.cost.against_compiler.facts import Build, Row, graph_file
-from tests.cost.support import npu_of
+from tests.cost.support import laid_out, npu_of, read_file
 
 __all__ = ["BuildScore", "Miss", "Score", "compare", "score", "table", "totals", "worst"]
 
@@ -96,7 +93,7 @@ def score(
         file = graph_file(zoo, graph)
         if file is None:
             continue
-        read = read_graph(load_source(find_source(file)).graph)
+        read = read_file(file)
         for build in its:
             made = _score(build, builds[build], read)
             # a whole network, not a small graph of operators
@@ -106,11 +103,9 @@ def score(
 
 
 def _score(build: Build, rows: Sequence[PrintedLayer], read: LoweringGraph) -> BuildScore:
-    npu = npu_of(build.platform)
-    dtype: NpuDtype = "int8" if build.quant == "i8" else "float16"
     try:
-        lowered = lower(read, npu, dtype)
-        cycles = all_cycles(lowered, npu)
+        lowered = laid_out(read, build.platform, build.quant)
+        cycles = all_cycles(lowered, npu_of(build.platform))
     except (EngineError, LookupError, ValueError, TypeError, AssertionError) as error:
         made = compare(build, rows, None, ())
         made.misses = [

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import onnx
 
 from engine.cost.cycles import all_cycles
-from engine.cost.lowering import lower
 from engine.cost.memory import plan_memory
-from engine.facts.npu import NpuDtype
 from tests.cost.against_compiler.score import BuildScore, compare
 from tests.cost.asked.answers import read_answers
-from tests.cost.support import npu_of, read_file
+from tests.cost.support import kilobytes, laid_out, npu_of, read_model
 
 __all__ = ["MemoryMiss", "held_out_scores", "memory_table"]
 
@@ -33,7 +29,7 @@ class MemoryMiss:
     @property
     def exact(self) -> bool:
         """Whether the internal memory is the printed one."""
-        return f"{self.internal / 1024:.6g}" == f"{self.printed_internal / 1024:.6g}"
+        return kilobytes(self.internal) == kilobytes(self.printed_internal)
 
     @property
     def off(self) -> float:
@@ -48,22 +44,17 @@ def held_out_scores(
     """Every build of them that the compiler made."""
     found = []
     answers = read_answers()
-    with tempfile.TemporaryDirectory() as folder:
-        for name, make in graphs.items():
-            path = Path(folder) / f"{name}.onnx"
-            onnx.save(make(), path)
-            graph = read_file(path)
-            for build, answer in answers.items():
-                if build.graph != name:
-                    continue
-                npu = npu_of(build.platform)
-                dtype: NpuDtype = "int8" if build.quant == "i8" else "float16"
-                lowered = lower(graph, npu, dtype)
-                score = compare(build, answer.rows, lowered, all_cycles(lowered, npu))
-                plan = plan_memory(lowered, npu)
-                found.append(
-                    (score, MemoryMiss(plan.internal, answer.internal, plan.weight, answer.weight))
-                )
+    for name, make in graphs.items():
+        graph = read_model(make())
+        for build, answer in answers.items():
+            if build.graph != name:
+                continue
+            npu = npu_of(build.platform)
+            lowered = laid_out(graph, build.platform, build.quant)
+            score = compare(build, answer.rows, lowered, all_cycles(lowered, npu))
+            plan = plan_memory(lowered, npu)
+            memory = MemoryMiss(plan.internal, answer.internal, plan.weight, answer.weight)
+            found.append((score, memory))
     return found
 
 

@@ -22,7 +22,7 @@ from tests.cost.asked.measure import held_out_scores
 from tests.cost.asked.second_draw import SECOND_DRAW, THIRD_DRAW
 from tests.cost.asked.today import TODAY
 from tests.cost.asked.unseen import UNSEEN
-from tests.cost.support import laid_out, npu_of, planned, read_file, read_model
+from tests.cost.support import kilobytes, laid_out, npu_of, planned, read_file, read_model
 
 QUICK = ("rk3566", "rk3588", "rv1103b", "rk2118")
 """Chips of the default run: each behaves in a way of its own."""
@@ -50,11 +50,6 @@ def compared(name: str, chips: tuple[str, ...]) -> Iterator[tuple[Build, MemoryC
     assert builds
     for build in builds:
         yield build, planned(graph, build.platform, build.quant), answers()[build]
-
-
-def kilobytes(size: int) -> str:
-    """As the compiler prints it."""
-    return f"{size / 1024:.6g}"
 
 
 @pytest.mark.parametrize("name", GRAPHS)

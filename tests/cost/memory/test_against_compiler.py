@@ -9,16 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.cost.lowering import lower, read_graph
-from engine.cost.lowering.graph import LoweringGraph
-from engine.cost.memory import plan_memory
-from engine.frontends.load import find_source, load_source
 from engine.wire.cost import MemoryCost
 from tests.cost.against_compiler.facts import graph_file
-from tests.cost.support import npu_of
+from tests.cost.support import kilobytes, planned, read_file
 
-KIB = 1024
-LARGEST_WEIGHT_ERROR = 256 * KIB
+LARGEST_WEIGHT_ERROR = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -35,8 +30,9 @@ def printed_builds(facts: Path) -> list[Printed]:
     """Of whole networks in int8."""
     found = []
     for file, name in (("memory_dev.csv", "graph"), ("published_totals.csv", "name")):
-        internal = "internal_bytes" if name == "graph" else "internal"
-        weight = "weight_bytes" if name == "graph" else "weight"
+        internal, weight = (
+            f"{what}_bytes" if name == "graph" else what for what in ("internal", "weight")
+        )
         with (facts / file).open(encoding="utf-8", newline="") as stream:
             for row in csv.DictReader(stream):
                 whole = name == "name" or row[name].startswith("net_")
@@ -47,18 +43,11 @@ def printed_builds(facts: Path) -> list[Printed]:
     return found
 
 
-@cache
-def graph_of(file: Path) -> LoweringGraph:
-    return read_graph(load_source(find_source(file)).graph)
+graph_of = cache(read_file)
 
 
 def plan(file: Path, chip: str) -> MemoryCost:
-    npu = npu_of(chip)
-    return plan_memory(lower(graph_of(file), npu, "int8"), npu)
-
-
-def same_as_printed(ours: int, theirs: int) -> bool:
-    return f"{ours / KIB:.6g}" == f"{theirs / KIB:.6g}"
+    return planned(graph_of(file), chip, "int8")
 
 
 def test_mobilenet_v1_on_rk3566(zoo: Path) -> None:
@@ -78,7 +67,7 @@ def test_whole_networks(zoo: Path) -> None:
             continue
         found = plan(file, build.chip)
         count += 1
-        exact += same_as_printed(found.internal, build.internal)
+        exact += kilobytes(found.internal) == kilobytes(build.internal)
         if abs(found.internal - build.internal) > 0.05 * build.internal:
             far.append((build.graph, build.chip))
         allowed = max(0.03 * build.weight, LARGEST_WEIGHT_ERROR)

@@ -19,10 +19,9 @@ from engine.cost.timing.form import parameters, timed_chip, values
 from engine.cost.timing.model import less_known, operator_name, stratum_of
 from engine.cost.timing.work import LayerWork
 from engine.facts import chips
-from engine.graph.ir import Graph, infer_shapes
 from tests.cost.asked.graphs import GRAPHS
 from tests.cost.lowering.small_nets import lower_for
-from tests.cost.support import npu_of
+from tests.cost.support import inferred, npu_of
 from tests.cost.timing.layers import Net, backbone
 
 GENERATION_2 = tuple(each.name for each in chips() if each.generation == 2)
@@ -256,9 +255,7 @@ def test_a_split_patch_takes_its_cycles() -> None:
     # 1.70 times what the vendor published (held out by a reviewer; without it 0.92 to 1.05).
     chip = "rk3588"
     npu = npu_of(chip)
-    lowered = lower_for(
-        infer_shapes(Graph.from_proto(GRAPHS["kernel_32_by_32"]())), chip, "float16"
-    )
+    lowered = lower_for(inferred(GRAPHS["kernel_32_by_32"]()), chip, "float16")
     cycles = all_cycles(lowered, npu)
     times = layer_times(lowered, cycles, chip)
     patches = [
