@@ -20,26 +20,13 @@ from tests.graph.models import model
 Make = Callable[[Net], str]
 
 
-def placed(make: Make, chip: str, *, behind: bool = True) -> list[LayerCost]:
-    """Layers on the CPU with a reason; ``behind``: a convolution reads the result."""
+def placed(name: str, chip: str, *, behind: bool = True) -> list[LayerCost]:
+    """Layers on the CPU with a reason, of :data:`MAKES`; ``behind``: a convolution reads it."""
     net = Net(1, 32, 48, 48)
-    made = make(net)
+    made = MAKES[name](net)
     output = net.conv("behind", made, 16, 32, 1, 1) if behind else made
     found = estimate_chip(net.graph(output, opset=17), chip, CostSettings())
     return [each for each in found.layers if each.target == "CPU" and each.reason]
-
-
-def padded_average(net: Net) -> str:
-    return net.add("AveragePool", "it", "start", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-
-
-def large_pool(net: Net) -> str:
-    return net.add("MaxPool", "it", "start", kernel_shape=[12, 12], strides=[12, 12])
-
-
-def overlapping_pool(net: Net) -> str:
-    pool = {"kernel_shape": [9, 9], "strides": [2, 2], "pads": [1, 1, 1, 1]}
-    return net.add("MaxPool", "it", "start", **pool)
 
 
 def resized(net: Net, factor: float, mode: str) -> str:
@@ -48,57 +35,54 @@ def resized(net: Net, factor: float, mode: str) -> str:
     return net.add("Resize", "it", "start", "", scales, **how)
 
 
-def corners(net: Net) -> str:
-    return resized(net, 2, "align_corners")
+def pool(op: str, size: int, **window: object) -> Make:
+    return lambda net: net.add(op, "it", "start", kernel_shape=[size, size], **window)
 
 
-def uneven(net: Net) -> str:
-    return resized(net, 1.5, "half_pixel")
-
-
-def maxima(net: Net) -> str:
-    return net.add("ReduceMax", "it", "start", axes=[2, 3])
-
-
-def channel_maxima(net: Net) -> str:
+MAKES: dict[str, Make] = {
+    "padded average": pool("AveragePool", 3, pads=[1] * 4),
+    "large pool": pool("MaxPool", 12, strides=[12, 12]),
+    "overlapping pool": pool("MaxPool", 9, strides=[2, 2], pads=[1] * 4),
+    "corners": lambda net: resized(net, 2, "align_corners"),
+    "uneven": lambda net: resized(net, 1.5, "half_pixel"),
+    "maxima": lambda net: net.add("ReduceMax", "it", "start", axes=[2, 3]),
     # as many channels as before, so that the convolution behind can read it
-    most = net.add("ReduceMax", "it", "start", axes=[1])
-    return net.add("Mul", "spread", "start", most)
-
-
-def root(net: Net) -> str:
-    return net.add("Sqrt", "it", "start")
+    "channel maxima": lambda net: net.add(
+        "Mul", "spread", "start", net.add("ReduceMax", "it", "start", axes=[1])
+    ),
+    "root": lambda net: net.add("Sqrt", "it", "start"),
+}
 
 
 @pytest.mark.parametrize(
-    ("make", "chip", "part"),
+    ("name", "chip", "part"),
     [
-        (padded_average, "rk3588", "count_include_pad=1"),
-        (large_pool, "rk3588", "6x6 and 2x2"),
-        (overlapping_pool, "rk3566", "2x2 and 8x8"),
-        (corners, "rk3588", "half_pixel"),
-        (uneven, "rk3566", "nearest"),
-        (maxima, "rv1106", "GlobalMaxPool"),
-        (root, "rk3588", "float16"),
+        ("padded average", "rk3588", "count_include_pad=1"),
+        ("large pool", "rk3588", "6x6 and 2x2"),
+        ("overlapping pool", "rk3566", "2x2 and 8x8"),
+        ("corners", "rk3588", "half_pixel"),
+        ("uneven", "rk3566", "nearest"),
+        ("maxima", "rv1106", "GlobalMaxPool"),
+        ("root", "rk3588", "float16"),
     ],
 )
-def test_what_was_tried_and_helps_is_offered(make: Make, chip: str, part: str) -> None:
-    (layer,) = placed(make, chip)
+def test_what_was_tried_and_helps_is_offered(name: str, chip: str, part: str) -> None:
+    (layer,) = placed(name, chip)
     assert part in layer.remedy
 
 
 @pytest.mark.parametrize(
-    ("make", "chip"),
+    ("name", "chip"),
     [
-        (padded_average, "rk3566"),  # on the NPU it adds window by window, slower than the CPU
-        (channel_maxima, "rk3588"),  # no pool is over channels
-        (root, "rv1106"),  # it has no float16
+        ("padded average", "rk3566"),  # on the NPU it adds window by window, slower than the CPU
+        ("channel maxima", "rk3588"),  # no pool is over channels
+        ("root", "rv1106"),  # it has no float16
     ],
 )
-def test_what_does_not_help_is_not_offered(make: Make, chip: str) -> None:
-    found = next(each for each in placed(make, chip) if each.name.endswith(":it"))
+def test_what_does_not_help_is_not_offered(name: str, chip: str) -> None:
+    found = next(each for each in placed(name, chip) if each.name.endswith(":it"))
     assert found.remedy == NOTHING_HELPS
-    last = next(each for each in placed(make, chip, behind=False) if each.name.endswith(":it"))
+    last = next(each for each in placed(name, chip, behind=False) if each.name.endswith(":it"))
     assert last.remedy == END_BEFORE
 
 
@@ -106,20 +90,17 @@ def test_float16_is_no_remedy_where_it_is_slower(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         "engine.cost.estimate._times", lambda found, **_: (1.0,) * len(found.layers)
     )
-    (layer,) = placed(root, "rk3588")  # a conversion and a root: two layers in place of one
+    (layer,) = placed("root", "rk3588")  # a conversion and a root: two layers in place of one
     assert layer.remedy != IN_FLOAT16
     assert layer.remedy == NOTHING_HELPS
 
 
 @pytest.mark.parametrize(
-    ("kernel", "strides", "pads", "two"),
-    [
-        (12, 12, 0, ((6, 6, 0), (2, 2, 0))),
-        (9, 2, 1, ((2, 1, 1), (8, 2, 0))),
-    ],
+    ("one", "two"),
+    [((12, 12, 0), ((6, 6, 0), (2, 2, 0))), ((9, 2, 1), ((2, 1, 1), (8, 2, 0)))],
 )
 def test_two_pools_find_the_same_maxima(
-    kernel: int, strides: int, pads: int, two: tuple[tuple[int, int, int], ...]
+    one: tuple[int, int, int], two: tuple[tuple[int, int, int], ...]
 ) -> None:
     data = np.random.default_rng(3).standard_normal((1, 3, 48, 48)).astype(np.float32)
 
@@ -131,7 +112,7 @@ def test_two_pools_find_the_same_maxima(
             name = f"y{at}"
         return Session(model(nodes, {"x": data.shape}, [name])).run({"x": data})[name]
 
-    np.testing.assert_array_equal(pooled((kernel, strides, pads)), pooled(*two))
+    np.testing.assert_array_equal(pooled(one), pooled(*two))
 
 
 @pytest.mark.parametrize(("side", "offered"), [(32, False), (64, True)])
