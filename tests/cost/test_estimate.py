@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -20,6 +22,7 @@ from engine.cost.estimate import (
 from engine.facts import chips
 from engine.graph.ir import Graph
 from engine.graph.layers import Layer, LayerMap
+from engine.wire.cost import ChipEstimate
 from tests.graph.models import model, nodes_of
 
 
@@ -40,6 +43,11 @@ def graph_of(*, quantized: bool = False) -> Graph:
     nodes += pair.format("r1") if quantized else ""
     outputs = ["r1_dq" if quantized else "r1"]
     return model(nodes.removesuffix("; "), {"x": (1, 3, 32, 32)}, outputs, weights)
+
+
+def of(chip: str, **settings: Any) -> ChipEstimate:
+    """What :func:`graph_of` costs on a chip."""
+    return estimate_chip(graph_of(), chip, CostSettings(**settings))
 
 
 def test_every_chip_has_an_estimate_or_says_why() -> None:
@@ -65,15 +73,13 @@ def test_a_quantized_source_model_costs_what_its_float_model_does() -> None:
 
 
 def test_float16_costs_more_cycles_than_int8() -> None:
-    fast = estimate_chip(graph_of(), "rk3566", CostSettings(dtype="int8"))
-    slow = estimate_chip(graph_of(), "rk3566", CostSettings(dtype="float16"))
+    fast, slow = (of("rk3566", dtype=dtype) for dtype in ("int8", "float16"))
     assert slow.total_cycles > fast.total_cycles
     assert (fast.dtype, slow.dtype) == ("int8", "float16")
 
 
 def test_a_chip_without_the_dtype_says_so() -> None:
-    asked = CostSettings(chips=("rv1106",), dtype="float16")
-    found = estimate(graph_of(), asked)[0]
+    found = of("rv1106", dtype="float16")
     assert "rv1106 has no float16" in found.problem
     assert "int8" in found.remedy
     assert found.time_ms is None
@@ -81,9 +87,8 @@ def test_a_chip_without_the_dtype_says_so() -> None:
 
 
 def test_a_chip_without_int8_is_given_float16_unless_it_is_asked_for() -> None:
-    assert estimate(graph_of(), CostSettings(chips=("rk2118",)))[0].dtype == "float16"
-    asked = CostSettings(chips=("rk2118",), dtype="int8")
-    assert "rk2118 has no int8" in estimate(graph_of(), asked)[0].problem
+    assert of("rk2118").dtype == "float16"
+    assert "rk2118 has no int8" in of("rk2118", dtype="int8").problem
 
 
 def test_unknown_chips_and_dtypes_are_told_with_the_nearest() -> None:
@@ -105,8 +110,7 @@ def test_a_chip_takes_the_cores_that_it_has() -> None:
 
 def test_a_lifted_layer_costs_more_on_both_generations() -> None:
     for name in ("rk3588", "rk1808"):
-        plain = estimate_chip(graph_of(), name, CostSettings())
-        lifted = estimate_chip(graph_of(), name, CostSettings(layer_dtypes={"conv1": "float16"}))
+        plain, lifted = of(name), of(name, layer_dtypes={"conv1": "float16"})
         assert lifted.time_ms.value > plain.time_ms.value, name
         assert {row.dtype for row in lifted.layers if row.macs} == {"int8", "float16"}, name
 
@@ -136,7 +140,7 @@ def test_an_operator_that_nobody_knows_is_refused_and_the_others_are_counted() -
 
 
 def test_batches_are_so_many_inferences() -> None:
-    one, four = (estimate_chip(graph_of(), "rk3588", CostSettings(batch=batch)) for batch in (1, 4))
+    one, four = (of("rk3588", batch=batch) for batch in (1, 4))
     assert four.time_ms.value == pytest.approx(4 * one.time_ms.value)
     assert four.memory.internal == 4 * one.memory.internal
     assert four.memory.weight == one.memory.weight
@@ -150,7 +154,7 @@ def test_advice_is_of_one_chip() -> None:
 
 def test_another_choice_of_layers_is_estimated_again() -> None:
     again = repeated(graph_of(), "rk3566", CostSettings(), LayerMap())
-    assert again({}) == estimate_chip(graph_of(), "rk3566", CostSettings())
+    assert again({}) == of("rk3566")
 
 
 @pytest.mark.long
@@ -184,23 +188,19 @@ def test_a_row_has_a_layer_of_the_build_where_there_is_one() -> None:
 
 
 def test_a_dtype_without_figures_is_told() -> None:
-    found = estimate_chip(graph_of(), "rk3562", CostSettings(quantized_dtype="w8a16"))
+    found = of("rk3562", quantized_dtype="w8a16")
     assert found.dtype == "float16"
     assert any("w8a16" in note for note in found.notes)
-    assert not any(
-        "counted as" in note for note in estimate_chip(graph_of(), "rk3562", CostSettings()).notes
-    )
+    assert not any("counted as" in note for note in of("rk3562").notes)
 
 
 def test_weights_of_4_bits_are_counted_where_a_chip_has_them() -> None:
-    plain = estimate_chip(graph_of(), "rk3576", CostSettings(dtype="float16"))
-    small = estimate_chip(graph_of(), "rk3576", CostSettings(quantized_dtype="w4a16"))
+    plain, small = of("rk3576", dtype="float16"), of("rk3576", quantized_dtype="w4a16")
     assert (small.problem, plain.problem) == ("", "")
     assert small.notes[-1].startswith("w4a16: dense weights are counted in 4 bits")
-    assert sum(row.weight_bytes for row in small.layers) < sum(
-        row.weight_bytes for row in plain.layers
-    )
-    other = estimate_chip(graph_of(), "rk3588", CostSettings(dtype="w4a16"))
+    bits4, bits16 = (sum(row.weight_bytes for row in one.layers) for one in (small, plain))
+    assert bits4 < bits16
+    other = of("rk3588", dtype="w4a16")
     assert other.problem == "The vendor's toolkit compiles no w4a16 for rk3588."
     assert "rk3576" in other.remedy
     assert other.layers == ()
@@ -216,17 +216,17 @@ def test_a_network_of_views_alone_takes_some_time_on_every_chip() -> None:
 @pytest.mark.parametrize("mhz", [0.0, -5.0, float("nan"), float("inf"), 1e9, 0.9, 10_001.0])
 def test_an_impossible_clock_is_refused(mhz: float) -> None:
     with pytest.raises(UsageError, match="clock"):
-        estimate(graph_of(), CostSettings(npu_mhz=mhz))
+        of("rk3588", npu_mhz=mhz)
 
 
 @pytest.mark.parametrize("mhz", [1.0, 10_000.0])
 def test_the_slowest_and_the_fastest_clock(mhz: float) -> None:
-    (one,) = estimate(graph_of(), CostSettings(chips=("rk3588",), npu_mhz=mhz))
+    one = of("rk3588", npu_mhz=mhz)
     assert one.npu_mhz == mhz
     assert not one.problem
 
 
-@pytest.mark.parametrize("settings", [CostSettings(batch=0), CostSettings(cores=-1)])
-def test_no_batch_and_no_cores_are_refused(settings: CostSettings) -> None:
+@pytest.mark.parametrize("settings", [{"batch": 0}, {"cores": -1}])
+def test_no_batch_and_no_cores_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="1 or more"):
-        estimate(graph_of(), settings)
+        of("rk3588", **settings)
