@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from tests.cost.asked.maker import Ends, Graphs, Maker
-from tests.cost.asked.parts import layer_norm, pick, scaled_scores, shape, turn
+from tests.cost.asked.parts import (
+    as_rows,
+    layer_norm,
+    pick,
+    recurrent,
+    rolled,
+    scaled_scores,
+    shape,
+    turn,
+)
 
 __all__ = ["BLOCKS"]
 
@@ -167,34 +176,23 @@ _waves("64_by_8", 64, 8, 32)
 _waves("21", 21, 1, 10)
 
 
-def _other_steps(op: str, ways: int) -> None:
+def _other_steps(ways: int) -> None:
     """A recurrent layer whose steps are not read as (steps, batch, values)."""
 
-    @BLOCKS.add(f"steps_{op.lower()}_{ways}", (12, 1, 16), opset=14)
+    @BLOCKS.add(f"steps_lstm_{ways}", (12, 1, 16), opset=14)
     def _(m: Maker) -> Ends:
-        gates = {"LSTM": 4, "GRU": 3}[op] * 24
-        form: dict[str, object] = {"hidden_size": 24}
-        form |= {"direction": "bidirectional"} if ways == 2 else {}
-        given = (m.numbers(ways, gates, 16), m.numbers(ways, gates, 24), m.numbers(ways, 2 * gates))
-        (last,) = m.split("x", *given, count=1, op=op, **form)
-        return m.add("Relu", last)
+        return m.add("Relu", recurrent(m, "LSTM", "x", 16, 24, ways=ways))
 
 
-_other_steps("LSTM", 1)
-_other_steps("LSTM", 2)
+_other_steps(1)
+_other_steps(2)
 
 
 @BLOCKS.add("rolled_and_joined", (1, 32, 16, 16), opset=17)
 def _(m: Maker) -> Ends:
     """Swin's shift, then rows of all pixels; a norm whose rows others read and one of a map."""
-    first = m.add("Reshape", m.conv("x", 32, 32, 1, then="Relu"), m.whole(1, 32, 256))
-    first = m.add("Transpose", first, perm=[0, 2, 1])
-    scale, bias = m.numbers(32), m.numbers(32)
-    last = m.add("LayerNormalization", first, scale, bias, axis=-1, epsilon=1e-5)
-    last = m.add("Reshape", last, m.whole(1, 16, 16, 32))
-    for axis in (1, 2):
-        parts = [_cut(m, last, (2,), (2**31 - 1,), axis), _cut(m, last, (0,), (2,), axis)]
-        last = m.add("Concat", *parts, axis=axis)
+    first = as_rows(m, m.conv("x", 32, 32, 1, then="Relu"), 32, 256)
+    last = rolled(m, shape(m, layer_norm(m, first, 32), 1, 16, 16, 32), 2)
     last = m.add("Add", first, m.add("Reshape", last, m.whole(1, 256, 32)))
     return m.add("MatMul", last, m.numbers(32, 16))
 
@@ -260,10 +258,7 @@ def _(m: Maker) -> Ends:
     """Swin's shift: rows and columns that leave on one side come in on the other."""
     first = m.conv("x", 32, 32, 1, then="Relu", name="c1")
     last = m.add("Transpose", first, perm=[0, 2, 3, 1])
-    for axis in (1, 2):
-        parts = [_cut(m, last, (2,), (2**31 - 1,), axis), _cut(m, last, (0,), (2,), axis)]
-        last = m.add("Concat", *parts, axis=axis)
-    last = m.add("Transpose", last, perm=[0, 3, 1, 2])
+    last = m.add("Transpose", rolled(m, last, 2), perm=[0, 3, 1, 2])
     return m.conv(m.add("Add", last, first), 32, 16, name="c2")
 
 
@@ -292,19 +287,14 @@ def _(m: Maker) -> Ends:
 def _(m: Maker) -> Ends:
     """MobileViT: pixels of each place in a patch are rows of one of four in a batch."""
     first = m.conv("x", 48, 48, 1, then="Relu", name="c1")
-    last = m.add("Reshape", first, m.whole(384, 2, 8, 2))
-    last = m.add("Transpose", last, perm=[0, 2, 1, 3])
-    last = m.add("Reshape", last, m.whole(1, 48, 64, 4))
-    last = m.add("Transpose", last, perm=[0, 3, 2, 1])
-    rows = m.add("Reshape", last, m.whole(4, 64, 48))
+    last = turn(m, shape(m, first, 384, 2, 8, 2), 0, 2, 1, 3)
+    last = turn(m, shape(m, last, 1, 48, 64, 4), 0, 3, 2, 1)
+    rows = shape(m, last, 4, 64, 48)
     last = m.add("Add", rows, m.add("Relu", m.add("MatMul", rows, m.numbers(48, 48))))
     last = m.add("Add", last, m.add("Relu", m.add("MatMul", last, m.numbers(48, 48))))
-    last = m.add("Reshape", last, m.whole(1, 4, 64, 48))
-    last = m.add("Transpose", last, perm=[0, 3, 2, 1])
-    last = m.add("Reshape", last, m.whole(384, 8, 2, 2))
-    last = m.add("Transpose", last, perm=[0, 2, 1, 3])
-    last = m.add("Reshape", last, m.whole(1, 48, 16, 16))
-    return m.conv(last, 48, 16, 1, name="c2")
+    last = turn(m, shape(m, last, 1, 4, 64, 48), 0, 3, 2, 1)
+    last = turn(m, shape(m, last, 384, 8, 2, 2), 0, 2, 1, 3)
+    return m.conv(shape(m, last, 1, 48, 16, 16), 48, 16, 1, name="c2")
 
 
 @BLOCKS.add("scaled_images", (1, 3, 48, 48), (1, 6, 32, 32))

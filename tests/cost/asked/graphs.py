@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.cost.asked.blocks import BLOCKS
 from tests.cost.asked.maker import Ends, Graphs, Maker
-from tests.cost.asked.parts import as_rows, attention, shape, turn
+from tests.cost.asked.parts import as_rows, attention, recurrent, shape, turn
 
 __all__ = ["GRAPHS", "ZOO_GRAPHS"]
 
@@ -16,17 +16,8 @@ GRAPHS = Graphs(BLOCKS)
 """Name -> what makes it."""
 
 ZOO_GRAPHS = (
-    "acts",
-    "chain36_6",
-    "chain44",
-    "fpn_linear_Relu",
-    "fpn_nearest_Relu",
-    "instnorm",
-    "ln_mm",
-    "pad6",
-    "pad16",
-    "shareddw",
-    "sharedhead",
+    *("acts", "chain36_6", "chain44", "fpn_linear_Relu", "fpn_nearest_Relu", "instnorm", "ln_mm"),
+    *("pad6", "pad16", "shareddw", "sharedhead"),
 )
 """Files of the model zoo, ``compile/NAME.onnx``."""
 
@@ -221,15 +212,9 @@ for _op in ("Selu", "Celu", "Sqrt", "Sign", "Shrink", "Abs", "Exp", "Erf", "Roun
     _between(f"op_{_op}", _one(_op))
 for _op in ("Min", "Max", "Mean", "Sum", "Pow", "Sub"):
     _between(f"two_{_op}", _two(_op))
-for _op, _value in (
-    ("Min", 1.5),
-    ("Max", 1.5),
-    ("Pow", 1.5),
-    ("Pow", 2.0),
-    ("Pow", 3.0),
-    ("Sub", 1.5),
-):
-    _between(f"with_{_op}_{_value:g}", _with(_op, _value))
+for _op in ("Min", "Max", "Pow", "Sub"):
+    for _value in (1.5, 2.0, 3.0) if _op == "Pow" else (1.5,):
+        _between(f"with_{_op}_{_value:g}", _with(_op, _value))
 _between("one_less", _with("Sub", 1.0, first=True))
 _between("neg_inside", lambda m, data: m.add("Sigmoid", m.add("Neg", data, name="o"), name="s"))
 for _axis in (1, 2, 3):
@@ -341,19 +326,10 @@ def _recurrent(
 ) -> str:
     """LSTM or GRU over (steps, 1, inputs); what comes out has (steps, 1, ways x hidden)."""
     steps, inputs, hidden = sizes
-    gates = {"LSTM": 4, "GRU": 3}[op] * hidden
-    shape: dict[str, object] = {"hidden_size": hidden}
-    if ways == 2:
-        shape["direction"] = "bidirectional"
-    if op == "GRU":
-        shape["linear_before_reset"] = 1
-    given = [m.numbers(ways, gates, inputs), m.numbers(ways, gates, hidden)]
-    given += [m.numbers(ways, 2 * gates)] if bias else []
-    (made,) = m.split(data, *given, count=1, op=op, **shape)
+    made = recurrent(m, op, data, inputs, hidden, ways=ways, bias=bias)
     if ways == 1:
         return m.add("Squeeze", made, m.whole(1))
-    turned = m.add("Transpose", made, perm=[0, 2, 1, 3])
-    return m.add("Reshape", turned, m.whole(steps, 1, ways * hidden))
+    return shape(m, turn(m, made, 0, 2, 1, 3), steps, 1, ways * hidden)
 
 
 def _sequence(op: str, *sizes: int, ways: int = 1, bias: bool = True) -> None:

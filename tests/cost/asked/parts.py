@@ -36,6 +36,28 @@ def pick(m: Maker, data: str, at: int, axis: int = 0) -> str:
     return m.add("Gather", data, m.constant(np.array(at, np.int64)), axis=axis)
 
 
+def rolled(m: Maker, data: str, by: int) -> str:
+    """Rows and columns that leave on one side come in on the other."""
+    for axis in (1, 2):
+        parts = [cut(m, data, by, 2**31 - 1, axis), cut(m, data, 0, by, axis)]
+        data = m.add("Concat", *parts, axis=axis)
+    return data
+
+
+def recurrent(
+    m: Maker, op: str, data: str, inputs: int, hidden: int, *, ways: int = 1, bias: bool = True
+) -> str:
+    """What LSTM or GRU gives of all steps: (steps, ways, 1, hidden)."""
+    gates = {"LSTM": 4, "GRU": 3}[op] * hidden
+    form: dict[str, object] = {"hidden_size": hidden}
+    form |= {"direction": "bidirectional"} if ways == 2 else {}
+    form |= {"linear_before_reset": 1} if op == "GRU" else {}
+    given = [m.numbers(ways, gates, inputs), m.numbers(ways, gates, hidden)]
+    given += [m.numbers(ways, 2 * gates)] if bias else []
+    (made,) = m.split(data, *given, count=1, op=op, **form)
+    return made
+
+
 def linear(m: Maker, data: str, width: int, out: int) -> str:
     return m.add("Add", m.add("MatMul", data, m.numbers(width, out)), m.numbers(out))
 

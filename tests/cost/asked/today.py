@@ -19,6 +19,7 @@ from tests.cost.asked.parts import (
     number,
     packed_attention,
     packed_heads,
+    rolled,
     scaled_scores,
     shape,
     swish,
@@ -32,19 +33,12 @@ _END = 2**31 - 1
 TODAY = Graphs()
 
 
-def _rolled(m: Maker, data: str, by: int) -> str:
-    for axis in (1, 2):
-        parts = [cut(m, data, by, _END, axis), cut(m, data, 0, by, axis)]
-        data = m.add("Concat", *parts, axis=axis)
-    return data
-
-
 def _window_attention(m: Maker, data: str, side: int, width: int, shift: int) -> str:
     """Swin's block: windows of 4 x 4 pixels, two heads, a bias for each pair of places."""
     size, heads, across = 4, 2, side // 4
     count, windows = size * size, across * across
     inner = shape(m, layer_norm(m, data, width), 1, side, side, width)
-    inner = _rolled(m, inner, shift) if shift else inner
+    inner = rolled(m, inner, shift) if shift else inner
     inner = turn(m, shape(m, inner, 1, across, size, across, size, width), 0, 1, 3, 2, 4, 5)
     inner = shape(m, shape(m, inner, -1, size, size, width), -1, count, width)
     query, key, value = packed_heads(m, inner, windows, count, width, heads)
@@ -59,7 +53,7 @@ def _window_attention(m: Maker, data: str, side: int, width: int, shift: int) ->
     inner = shape(m, inner, -1, size, size, width)
     inner = shape(m, inner, 1, across, across, size, size, width)
     inner = shape(m, turn(m, inner, 0, 1, 3, 2, 4, 5), 1, side, side, width)
-    inner = _rolled(m, inner, -shift) if shift else inner
+    inner = rolled(m, inner, -shift) if shift else inner
     last = m.add("Add", data, shape(m, inner, 1, side * side, width))
     return m.add("Add", last, mlp(m, layer_norm(m, last, width), width))
 

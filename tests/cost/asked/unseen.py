@@ -21,6 +21,7 @@ from tests.cost.asked.parts import (
     packed_attention,
     packed_heads,
     pick,
+    recurrent,
     shape,
     swish,
     torch_attention,
@@ -249,27 +250,13 @@ def _(m: Maker) -> Ends:
 def _(m: Maker) -> Ends:
     """Two LSTMs of both directions with a linear layer behind each."""
     last = "x"
-    for before, out, pool in (
-        (1, 16, (2, 2)),
-        (16, 32, (2, 2)),
-        (32, 32, (2, 1)),
-        (32, 32, (2, 1)),
-    ):
+    for before, out, columns in ((1, 16, 2), (16, 32, 2), (32, 32, 1), (32, 32, 1)):
         last = m.conv(last, before, out, then="Relu")
-        last = m.add("MaxPool", last, kernel_shape=list(pool), strides=list(pool))
+        last = m.add("MaxPool", last, kernel_shape=[2, columns], strides=[2, columns])
     last = m.conv(last, 32, 32, (2, 2), valid=True, then="Relu")
     last = turn(m, m.add("Squeeze", last, m.whole(2)), 2, 0, 1)
     for out in (24, 37):
-        (made,) = m.split(
-            last,
-            m.numbers(2, 96, 32 if out == 24 else 24),
-            m.numbers(2, 96, 24),
-            m.numbers(2, 192),
-            count=1,
-            op="LSTM",
-            hidden_size=24,
-            direction="bidirectional",
-        )
+        made = recurrent(m, "LSTM", last, 32 if out == 24 else 24, 24, ways=2)
         wide = shape(m, turn(m, made, 0, 2, 1, 3), 15, 48)
         wide = m.add("Gemm", wide, m.numbers(48, out), m.numbers(out))
         last = shape(m, wide, 15, 1, out)
@@ -318,14 +305,8 @@ def _(m: Maker) -> Ends:
         return m.add("Resize", data, "", scales, mode="linear")
 
     keep = m.conv(m.conv(detail, 32, 32, group=32), 32, 32, 1)
-    small = m.add(
-        "AveragePool",
-        m.conv(detail, 32, 32, 3, 2),
-        kernel_shape=[3, 3],
-        strides=[2, 2],
-        pads=[1] * 4,
-        count_include_pad=0,
-    )
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+    small = m.add("AveragePool", m.conv(detail, 32, 32, 3, 2), count_include_pad=0, **window)
     gate = m.add("Sigmoid", up(m.conv(low, 32, 32)))
     high = m.add("Sigmoid", m.conv(m.conv(low, 32, 32, group=32), 32, 32, 1))
     one, two = m.add("Mul", keep, gate), up(m.add("Mul", small, high))
