@@ -10,22 +10,9 @@ from engine.facts.npu import npu_profile
 
 NAMES = [each.name for each in chips()]
 EVERY = {
-    "npu_mhz",
-    "macs_int8",
-    "macs_fp16",
-    "tops_int8",
-    "memory_bits",
-    "memory_mhz",
-    "memory_bandwidth",
-    "compiler_bus",
-    "npu_buffer",
-    "cpu",
-    "cpu_mhz",
-    "rates",
-    "basis",
-    "npu_cores",
-    "toolkit",
-    "dtypes",
+    *("npu_mhz", "macs_int8", "macs_fp16", "tops_int8", "npu_buffer", "npu_cores"),
+    *("memory_bits", "memory_mhz", "memory_bandwidth", "compiler_bus", "cpu", "cpu_mhz"),
+    *("rates", "basis", "toolkit", "dtypes"),
 }
 
 

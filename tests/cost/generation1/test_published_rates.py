@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.cost.generation1.timing import DESIGNS, parameters
-from engine.cost.lowering.read import read_graph
-from engine.frontends.load import find_source, load_source
 from tests.cost.generation1.networks import figures
+from tests.cost.support import read_file
 
 
 @pytest.mark.long
@@ -27,8 +26,7 @@ def test_published_rates(zoo: Path) -> None:
     for row in rows:
         name, chip = row["graph"], row["chip"]
         if name not in graphs:
-            source = find_source(zoo / "shapes" / "published" / name)
-            graphs[name] = read_graph(load_source(source).graph)
+            graphs[name] = read_file(zoo / "shapes" / "published" / name)
         dtype = "int8" if row["dtype"] == "int8" else "float16"
         found = figures(graphs[name], chip, dtype=dtype)
         rate = float(row["fps"])
@@ -50,7 +48,6 @@ def test_parameters_are_few_and_physical() -> None:
 
 def test_the_manuals_mobilenet(zoo: Path) -> None:
     """User Guide 1.3.2, eval_perf: 4694 us on an RK1808 at 800 MHz; not in the fit."""
-    graph = read_graph(load_source(find_source(zoo / "shapes" / "mbv1.onnx")).graph)
-    found = figures(graph, "rk1808", npu_mhz=800.0)
+    found = figures(read_file(zoo / "shapes" / "mbv1.onnx"), "rk1808", npu_mhz=800.0)
     assert found.time_ms.low < 4.694 < found.time_ms.high
     assert found.time_ms.value == pytest.approx(4.694, rel=0.1)
