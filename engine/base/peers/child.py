@@ -15,7 +15,7 @@ from typing import cast
 
 from engine.base.errors import WorkerError
 from engine.base.peers.far import LINE_LIMIT, Message
-from engine.base.peers.near import Call, Peer, ladder
+from engine.base.peers.near import Call, Peer
 from engine.base.process import ProcessId, exit_reason
 
 GOODBYE_SECONDS = 1.0
@@ -114,12 +114,8 @@ class Child:
         Returns:
             Whether the process is still there to be asked.
         """
-        self.peer.cancel(call)
         steps = [partial(self.id.send, number) for number in (signal.SIGTERM, signal.SIGKILL)]
-        over = lambda: call.answer is not None or not self.peer.open  # noqa: E731
-        for seconds in ladder(over, steps, patience or LADDER_SECONDS):
-            self.peer.pump(seconds)
-        return call.answer is not None and self.peer.open
+        return self.peer.stop(call, steps, patience or LADDER_SECONDS)
 
     def end(self, *, kill: bool) -> None:
         """Let it go (it ends when its input is closed) or kill it; it is gone afterwards."""

@@ -148,6 +148,18 @@ class Peer:
         """Tell the far end that nobody needs the answer; it comes all the same."""
         self._send({"cancel": call.number})
 
+    def stop(self, call: Call, steps: Iterable[Callable[[], object]], seconds: float) -> bool:
+        """End a call: it is cancelled, then what :func:`ladder` does with the steps.
+
+        Returns:
+            Whether the far end is still there to be asked.
+        """
+        self.cancel(call)
+        over = lambda: call.answer is not None or not self.open  # noqa: E731
+        for waiting in ladder(over, steps, seconds):
+            self.pump(waiting)
+        return call.answer is not None and self.open
+
     def wait(self, call: Call, look: Callable[[], object] | None = None) -> Message:
         """Block until the answer is there.
 

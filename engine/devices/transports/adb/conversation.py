@@ -15,7 +15,7 @@ from io import RawIOBase
 
 from engine.base.errors import DeviceError, DeviceLostError
 from engine.base.peers.child import GOODBYE_SECONDS
-from engine.base.peers.near import Call, Peer, ladder
+from engine.base.peers.near import Call, Peer
 from engine.devices.transport import LINE_LIMIT
 from engine.devices.transports.adb.link import Deadline, Link
 from engine.devices.transports.adb.shell import (
@@ -179,11 +179,7 @@ class AdbConversation:
 
         adbd sends SIGHUP to the program whose stream is closed.
         """
-        self.peer.cancel(call)
-        over = lambda: call.answer is not None or not self.peer.open  # noqa: E731
-        for seconds in ladder(over, [self._drop], STOP_SECONDS):
-            self.peer.pump(seconds)
-        return call.answer is not None and self.peer.open
+        return self.peer.stop(call, [self._drop], STOP_SECONDS)
 
     def _drop(self) -> None:
         self._stopped = self.peer.open

@@ -18,7 +18,7 @@ from typing import Any
 import asyncssh
 
 from engine.base.errors import DeviceError, DeviceLostError
-from engine.base.peers.near import Call, Peer, ladder
+from engine.base.peers.near import Call, Peer
 from engine.devices.transport import LINE_LIMIT
 from engine.devices.transports.shared import STOP_SECONDS, ending
 from engine.devices.transports.ssh.loop import LoopThread
@@ -86,12 +86,8 @@ class SshConversation:
         Returns:
             Whether the program is still there to be asked.
         """
-        self.peer.cancel(call)
-        over = lambda: call.answer is not None or not self.peer.open  # noqa: E731
         steps = [partial(self._signal, name) for name in ("TERM", "KILL")]
-        for seconds in ladder(over, steps, STOP_SECONDS):
-            self.peer.pump(seconds)
-        return call.answer is not None and self.peer.open
+        return self.peer.stop(call, steps, STOP_SECONDS)
 
     def end(self) -> None:
         """Let the program go (it ends when its input does) or kill it; it is gone afterwards."""
