@@ -18,7 +18,6 @@ from typing import Any
 from engine.base.errors import (
     DeviceError,
     DeviceLostError,
-    EngineError,
     JobCancelledError,
     error_from_dict,
 )
@@ -323,8 +322,4 @@ def _result(answer: Message) -> Mapping[str, Any]:
         error, DeviceLostError
     ):
         raise error
-    raise _about_a_board(error)
-
-
-def _about_a_board(error: EngineError) -> DeviceError:
-    return DeviceError(error.what, cause=error.cause, remedy=error.remedy)
+    raise DeviceError(error.what, cause=error.cause, remedy=error.remedy)

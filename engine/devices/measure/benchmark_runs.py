@@ -85,18 +85,15 @@ def measure_on(
                     load()
             return not enough()
 
-        most = _PART_US if told is not None and opened_once(runtime) else None
+        # parts cost nothing where the model stays: a board of generation 1 loads it for each
+        stays = runtime.opened is not None and runtime.opened.generation != 1
+        most = _PART_US if told is not None and stays else None
         duration = (plan.seconds or 0.0) * 1e6
         times, elapsed = _run_for(run, duration, cell.threads, first.wall_us, go_on, most)
         after = Reading.of(look())
         return CellTimes(times, before, after, elapsed)
 
     return measure
-
-
-def opened_once(runtime: BoardRuntime) -> bool:
-    """Whether parts of a run cost nothing: a board of generation 1 loads the model for each."""
-    return runtime.opened is not None and runtime.opened.generation != 1
 
 
 def _run_for(

@@ -17,7 +17,7 @@ from engine.base.files import sha256_of
 from engine.container import read_container
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
-from engine.devices.measure.perf_layers import layer_rows, unmatched_note
+from engine.devices.measure.layer_times import layer_rows, unmatched_note
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.graph.execute import Session, as_compiled

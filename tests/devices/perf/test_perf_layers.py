@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.devices.measure.perf_layers import layer_rows, unmatched_note
+from engine.devices.measure.layer_times import layer_rows, unmatched_note
 from engine.devices.measure.perf_report import PerfReport, PerfRow
 from engine.graph.layers import Layer, LayerMap
 
@@ -115,6 +115,5 @@ def test_what_is_left_is_told() -> None:
     found = ["input", "ending", "ending", "name", "nothing", "nothing", "output", "conversion"]
     assert [row.found for row in rows] == found
     assert [row.layer for row in rows if row.layer] == ["conv1", "conv1", "add"]
-    assert rows[5].why == "2 layers come from both: split_a, split_b"
     told = "2 of 8 rows belong to no layer known here: Pad:lost, Pad:both."
     assert (unmatched_note(rows), unmatched_note(rows[:4])) == (told, "")
