@@ -332,12 +332,6 @@ def test_packages_of_operators(inspected: Any, tmp_path: Path) -> None:
         inspect_op_package(tmp_path / "m.rknn")
 
 
-def test_a_description_cannot_construct_objects(inspected: Any) -> None:
-    evil = b"name: !!python/object/apply:os.system ['true']\n"
-    with pytest.raises(ContainerError, match="not YAML"):
-        inspected(build.package(evil))
-
-
 def test_bytes_behind_the_end_and_parts_that_disagree(inspected: Any) -> None:
     assert codes(inspected(build.npu() + bytes(9))) == ["trailing-bytes"]
     other = build.npu(s8="rk3566", s7="2.0(compiler version: x)")
