@@ -20,7 +20,6 @@ from engine.base.errors import (
 )
 from engine.base.files import output_errors, sha256_of
 from engine.base.plain import JsonObject
-from engine.devices.board.agents import Step
 from engine.devices.board.answers import (
     amount,
     emulated_refusal,
@@ -45,7 +44,7 @@ from engine.devices.board.results import (
     read_open_model,
     told_progress,
 )
-from engine.devices.board.session import READ_LIMIT, BoardSession
+from engine.devices.board.session import READ_LIMIT, BoardSession, Step
 from engine.devices.board.tensors import (
     MOST_TENSORS,
     BoardInput,

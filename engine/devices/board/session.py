@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -18,22 +19,29 @@ from typing import Any
 from engine.base.errors import (
     DeviceError,
     DeviceLostError,
+    DeviceTimeoutError,
     JobCancelledError,
     error_from_dict,
 )
 from engine.base.files import output_errors
 from engine.base.leftovers import let_go, make_owned
-from engine.base.peers.far import Message
+from engine.base.peers.far import Message, ProtocolError, decode
 from engine.base.peers.near import LOOK_SECONDS
 from engine.base.plain import JsonObject
-from engine.devices.board.agents import LiveAgent, OneShotAgent, Step
-from engine.devices.board.answers import long_text, mapping, misfit_error, number
+from engine.devices.board.agents import LiveAgent
+from engine.devices.board.answers import hang_error, long_text, mapping, misfit_error, number
 from engine.devices.board.claims import claimed, put_record, require_alone
 from engine.devices.board.layout import BoardFolder, agent_name, find_folder, new_run_name
 from engine.devices.board.program import find_agent
 from engine.devices.probe.reading import HEAD, read_elf
-from engine.devices.transport import Moved, Transport
+from engine.devices.transport import LINE_LIMIT, Completed, Moved, Transport
+from engine.devices.transports.shared import ending, last_line
 
+Step = tuple[str, JsonObject]
+"""A method of the agent and its parameters."""
+
+_REPLY_LIMIT = 2 * LINE_LIMIT
+_START_SECONDS = 30.0
 READ_LIMIT, _WATCH_LIMIT = 1 << 20, 1 << 16
 """Bytes of each file that are read once, and at each look."""
 _READ_SECONDS = 30.0
@@ -53,6 +61,91 @@ class Watched:
 
     values: Mapping[str, str | None]
     at: float
+
+
+class OneShotAgent:
+    """Requests go to the board as a file, and their answers come back as one.
+
+    Args:
+        session: whose board is asked; the files are in its folders.
+        words: what starts the agent.
+
+    Attributes:
+        lost: whether the board has gone.
+    """
+
+    def __init__(self, session: BoardSession, words: Sequence[str]) -> None:
+        self._session, self._words = session, words
+        self._transport = session.transport
+        self._request, self._reply = session.at("request.json"), session.at("reply.json")
+        self.lost = False
+
+    def ask(self, steps: Sequence[Step], seconds: float) -> Message:
+        """Run the agent for these requests.
+
+        Args:
+            steps: methods and parameters; what one opens is there for the next.
+            seconds: that all may take together.
+
+        Returns:
+            The answer to the last, or the first error.
+        """
+        method = steps[-1][0]
+        source = self._session.place / "request.json"
+        asked = {"requests": [list(step) for step in steps], "seconds": seconds}
+        with output_errors(source):
+            source.write_text(json.dumps(asked), "ascii")
+        begun = time.monotonic()
+        try:
+            self._transport.remove([self._reply])
+            self._transport.push(source, self._request, moved=self._session.moved())
+            ended = self._run(seconds, method)
+            there = self._transport.read(self._reply, limit=_REPLY_LIMIT)
+        except DeviceLostError:
+            self.lost = True
+            raise
+        finally:
+            source.unlink(missing_ok=True)
+            if not self.lost:
+                with contextlib.suppress(DeviceError):
+                    self._transport.remove([self._request, self._reply])
+        if there is None:
+            last = last_line(ended.out + ended.err)
+            how, why = ending(ended.code)
+            raise DeviceError(
+                f"The program on {self._transport.name} {how}, without an answer.",
+                cause=f"{why} It said last: {last}" if last else why,
+                remedy="Try again. Where it stays so, the runtime library of the board crashes "
+                "with this model.",
+            )
+        answer = _last_answer(there, len(steps))
+        if "error" in answer and time.monotonic() - begun >= seconds:  # it ended itself
+            raise hang_error(self._transport.name, method, seconds)
+        return answer
+
+    def _run(self, seconds: float, method: str) -> Completed:
+        """Run the program of the board, looking after the caller meanwhile."""
+        words = [*self._words, "--request", self._request, "--reply", self._reply]
+        try:
+            return self._transport.run(
+                words, seconds=seconds + _START_SECONDS, check=self._session.check
+            )
+        except DeviceTimeoutError as error:
+            raise hang_error(self._transport.name, method, seconds) from error
+
+
+def _last_answer(content: bytes, count: int) -> Message:
+    try:
+        answers: Any = decode(content).get("answers")
+    except ProtocolError as error:
+        raise misfit_error(str(error)) from None
+    if not isinstance(answers, list) or not 0 < len(answers) <= count:
+        raise misfit_error(f"there are no {count} answers")
+    parsed = [mapping(answer, "an answer") for answer in answers]
+    failed = next((dict(answer) for answer in parsed if "error" in answer), None)
+    if failed is None and len(parsed) != count:
+        raise misfit_error(f"there are {len(parsed)} answers to {count} requests")
+    return failed or dict(parsed[-1])
 
 
 class BoardSession(contextlib.AbstractContextManager["BoardSession"]):
@@ -121,17 +214,10 @@ class BoardSession(contextlib.AbstractContextManager["BoardSession"]):
         folder.make(self.run, "out")
         words = [folder.at(name)]
         if self.transport.converses:
-            self._agent = live = LiveAgent(self.transport, words, self._check)
+            self._agent = live = LiveAgent(self.transport, words, self.check)
             live.start()
         else:
-            self._agent = OneShotAgent(
-                self.transport,
-                words,
-                folder.at(self.run),
-                self.place,
-                self._check,
-                self.moved(),
-            )
+            self._agent = OneShotAgent(self, words)
         self._alone = alone
         self._recorded: int | None = -1
         self._record()
@@ -146,7 +232,7 @@ class BoardSession(contextlib.AbstractContextManager["BoardSession"]):
             put_record(self.folder, self.run, self.place, pid, alone=self._alone)
             self._recorded = pid
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Raise what the caller wants to end with, until :meth:`finish`."""
         if self._wanted is not None:
             self._wanted()
@@ -160,7 +246,7 @@ class BoardSession(contextlib.AbstractContextManager["BoardSession"]):
         """What a transfer tells: it ends where the caller cancels."""
 
         def tell(done: int, total: int) -> None:
-            self._check()
+            self.check()
             if told is not None:
                 told(done, total)
 
@@ -232,7 +318,7 @@ class BoardSession(contextlib.AbstractContextManager["BoardSession"]):
             done += 1
             due = max(due + interval, time.monotonic())
             while done != count and time.monotonic() < due:
-                self._check()
+                self.check()
                 time.sleep(min(LOOK_SECONDS, max(0.0, due - time.monotonic())))
 
     def read(self, paths: Sequence[str], *, limit: int = READ_LIMIT) -> dict[str, str | None]:
