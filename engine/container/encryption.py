@@ -102,11 +102,6 @@ class EncryptedHeader:
     salt: bytes
     raw: bytes
 
-    @property
-    def file_size(self) -> int:
-        """Of the whole file."""
-        return encrypted_size(self.size)
-
 
 def is_encrypted(head: bytes) -> bool:
     """Whether a file that begins so is a container of ours, encrypted."""
@@ -155,12 +150,10 @@ def encrypt(
         told: called with the bytes that are done.
 
     Raises:
-        UsageError: another level.
         ContainerError: the container is larger, or ends before ``size`` bytes.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    check_level(level)
     if not 0 < size <= _SIZE_LIMIT:
         raise ContainerError(
             f"A container of {size} bytes cannot be encrypted.",
@@ -219,12 +212,12 @@ def read_header(head: bytes, file_size: int, name: str) -> EncryptedHeader:
         raise _damaged(name, "its head")
     if not all(1 <= one <= most for one, most in zip(cost, LEVELS[max(LEVELS)], strict=True)):
         raise _damaged(name, "its head")
-    header = EncryptedHeader(level, size, cost, salt, raw)
-    if file_size < header.file_size:
+    whole = encrypted_size(size)
+    if file_size < whole:
         raise _cut_short(name)
-    if file_size > header.file_size:
+    if file_size > whole:
         raise _damaged(name, "its end")
-    return header
+    return EncryptedHeader(level, size, cost, salt, raw)
 
 
 def decrypted_chunks(
