@@ -10,7 +10,7 @@ import pytest
 
 from engine.accuracy import AccuracyReport
 from engine.graph.ir import Graph, infer_shapes
-from engine.quantize import Quantized, calibrate, quantize
+from engine.quantize import Quantized, QuantizeSettings, calibrate, quantize
 from tests.graph.models import finish, nodes_of, tensor
 
 FLOAT = onnx.TensorProto.FLOAT
@@ -51,10 +51,15 @@ def feeds(count: int, seed: int = 0) -> list[dict[str, np.ndarray]]:
     return [{"x": rng.normal(0, 1, (1, 3, 8, 8)).astype(np.float32)} for _ in range(count)]
 
 
+def made(samples: int, settings: QuantizeSettings) -> tuple[Graph, Quantized]:
+    """The float graph, and what it becomes on so many samples."""
+    graph = float_graph()
+    return graph, quantize(graph, calibrate(graph, feeds(samples)), settings)
+
+
 @cache
 def built() -> tuple[Graph, Quantized]:
-    graph = float_graph()
-    return graph, quantize(graph, calibrate(graph, feeds(8)))
+    return made(8, QuantizeSettings())
 
 
 def assert_near(whole: AccuracyReport, parts: AccuracyReport) -> None:

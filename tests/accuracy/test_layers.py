@@ -22,7 +22,7 @@ from engine.graph.metrics import euclidean
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.report import sqnr_rank
-from tests.accuracy.build import assert_near, built, feeds, float_graph
+from tests.accuracy.build import assert_near, built, feeds, made
 from tests.graph.models import model
 from tests.quantize.models import Net
 
@@ -172,8 +172,7 @@ MIXED: list[tuple[QuantizeSettings, dict[str, str]]] = [
 
 @pytest.mark.parametrize("dtype", ["w8a8", "dynamic_fixed_point-8", "w16a16i_dfp"])
 def test_the_drill_down_has_the_saturation_and_the_error_of_the_ranking(dtype: str) -> None:
-    graph = float_graph()
-    done = quantize(graph, calibrate(graph, feeds(2)), QuantizeSettings(dtype=dtype))
+    _, done = made(2, QuantizeSettings(dtype=dtype))
     samples = [{name: 3 * array for name, array in feed.items()} for feed in feeds(2, seed=9)]
     clipped = 0.0
     report = analyse(done, samples)
@@ -191,8 +190,7 @@ def test_the_drill_down_has_the_saturation_and_the_error_of_the_ranking(dtype: s
 
 
 def test_the_lowest_integer_that_never_occurs_holds_nothing() -> None:
-    graph = float_graph()
-    done = quantize(graph, calibrate(graph, feeds(2)), QuantizeSettings("dynamic_fixed_point-8"))
+    _, done = made(2, QuantizeSettings("dynamic_fixed_point-8"))
     (sample,) = feeds(1)
     (name,) = sample
     array = np.zeros_like(sample[name])
@@ -204,8 +202,7 @@ def test_the_lowest_integer_that_never_occurs_holds_nothing() -> None:
 
 @pytest.mark.parametrize(("settings", "dtypes"), MIXED, ids=lambda v: getattr(v, "dtype", ""))
 def test_rows_of_other_dtypes(settings: QuantizeSettings, dtypes: dict[str, str]) -> None:
-    graph = float_graph()
-    done = quantize(graph, calibrate(graph, feeds(8)), settings)
+    graph, done = made(8, settings)
     (sample,) = feeds(1, seed=9)
     report = analyse(done, [sample])
     layers = {layer.tensor: layer for layer in report.layers}

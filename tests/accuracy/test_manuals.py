@@ -14,8 +14,8 @@ from engine.api import RKNN
 from engine.base.errors import OutputError
 from engine.graph.execute import Session
 from engine.graph.layers import LayerMap
-from engine.quantize import QuantizeSettings, calibrate, quantize
-from tests.accuracy.build import built, feeds, float_graph
+from engine.quantize import QuantizeSettings
+from tests.accuracy.build import built, feeds, float_graph, made
 
 
 @pytest.fixture
@@ -130,8 +130,7 @@ def test_layer_dump_writes_a_file_for_each_layer(
 
 @pytest.mark.parametrize("dtype", ["w8a8", "w8a16", "dynamic_fixed_point-8", "float16"])
 def test_dumped_tensors_are_those_of_the_whole_graph(tmp_path: Path, dtype: str) -> None:
-    graph = float_graph()
-    done = quantize(graph, calibrate(graph, feeds(8)), QuantizeSettings(dtype=dtype))
+    _, done = made(8, QuantizeSettings(dtype=dtype))
     (sample,) = feeds(1, seed=4)
     files = dump_layers(done.graph, done.layers, sample, tmp_path)
     tensors = ["r1", "k2", "a/sum", "g", "prob"]

@@ -13,8 +13,8 @@ from engine.accuracy.three_way import board_rows, compare_sides, deviation, firs
 from engine.base.errors import SimulationError
 from engine.graph.execute import Session
 from engine.graph.metrics import ErrorSums
-from engine.quantize import Quantized, QuantizeSettings, calibrate, quantize
-from tests.accuracy.build import built, feeds, float_graph
+from engine.quantize import Quantized, QuantizeSettings
+from tests.accuracy.build import built, feeds, made
 
 INT8 = QuantizedTensor(
     "q", "x", "q", np.array(0.5, np.float32), np.array(3, np.float32), (0.0, 255.0)
@@ -113,8 +113,7 @@ def test_of_several_layers_rounding_may_cost_what_quantization_does() -> None:
 
 @pytest.mark.parametrize("dtype", ["w8a8", "w8a16", "float16"])
 def test_a_board_that_computes_as_the_simulator(dtype: str) -> None:
-    graph = float_graph()
-    build = quantize(graph, calibrate(graph, feeds(4)), QuantizeSettings(dtype=dtype))
+    _, build = made(4, QuantizeSettings(dtype=dtype))
     rows = board_rows(build)
     assert [row.layer for row in rows][-2:] == ["gemm", "softmax"]
     sample = feeds(1, 5)[0]

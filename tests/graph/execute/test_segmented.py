@@ -11,69 +11,28 @@ from engine.base.errors import UsageError
 from engine.graph.execute import SegmentedSession, Session
 from engine.graph.ir import Graph
 from engine.graph.layers import LayerMap
+from engine.graph.passes import optimise
 from engine.graph.segments import cut_points, places_of, segment_crossings
-from engine.quantize import QuantizeSettings, calibrate, layers_of, quantize, to_float16
-from tests.quantize.models import Net, small_cnn
+from engine.quantize import layers_of, to_float16
+from tests.graph.passes.generate import random_graph
+from tests.graph.passes.support import random_feeds
+from tests.quantize.models import quantize_net, small_cnn
 
 DTYPES = ("float32", "float16", "w8a8", "w16a16i", "w8a16")
 
 
-def random_net(draw: st.DrawFn) -> tuple[Net, Graph]:
-    """A graph of up to a dozen operators, with branches, joins and several outputs."""
-    net = Net(draw(st.integers(0, 99)))
-    size = draw(st.sampled_from([6, 8]))
-    known = [(net.input(1, draw(st.sampled_from([3, 8])), size, size), 0)]
-    channels = {known[0][0]: net.inputs[known[0][0]][1]}
-
-    def take() -> tuple[str, int]:
-        name = draw(st.sampled_from([name for name, _ in known]))
-        return name, channels[name]
-
-    for depth in range(draw(st.integers(2, 9))):
-        x, count = take()
-        kind = draw(st.sampled_from(["conv", "depthwise", "unary", "join", "pool", "move", "gate"]))
-        if kind == "conv":
-            out = draw(st.sampled_from([4, 8, 16]))
-            kernel = draw(st.sampled_from([1, 3]))
-            y = net.conv(x, count, out, kernel)
-            count = out
-        elif kind == "depthwise":
-            y = net.conv(x, count, count, group=count)
-        elif kind == "unary":
-            y = net.op(draw(st.sampled_from(["Relu", "Sigmoid", "LeakyRelu", "HardSwish"])), x)
-        elif kind == "join":
-            other, more = take()
-            if more == count and draw(st.booleans()):
-                y = net.op(draw(st.sampled_from(["Add", "Mul"])), x, other)
-            else:
-                y, count = net.op("Concat", x, other, axis=1), count + more
-        elif kind == "pool":
-            how = draw(st.sampled_from(["MaxPool", "AveragePool"]))
-            y = net.op(how, x, kernel_shape=[3, 3], pads=[1] * 4)
-        elif kind == "move":
-            turned = net.op("Transpose", x, perm=[0, 2, 3, 1])
-            y = net.op("Transpose", turned, perm=[0, 3, 1, 2])
-        else:
-            y = net.op("Mul", x, net.op("Sigmoid", net.op("GlobalAveragePool", x)))
-        if draw(st.booleans()):
-            y = net.op("Relu", y)
-        channels[y] = count
-        known.append((y, depth))
-    read = {name for node in net.nodes for name in node.input}
-    ends = {name for name, _ in known[1:] if name not in read}
-    ends.update(draw(st.lists(st.sampled_from([name for name, _ in known[1:]]), max_size=2)))
-    return net, net.graph(*sorted(ends))
+def drawn(data: st.DataObject) -> Graph:
+    """Of about 18 layers, with branches, joins and several outputs."""
+    return optimise(random_graph(data.draw(st.integers(0, 10**6)))).graph
 
 
-def in_dtype(net: Net, graph: Graph, dtype: str) -> tuple[Graph, LayerMap]:
+def in_dtype(graph: Graph, dtype: str) -> tuple[Graph, LayerMap]:
     if dtype == "float32":
         return graph, layers_of(graph)
     if dtype == "float16":
         done = to_float16(graph)
         return done.graph, done.layers
-    feeds = net.feeds(2)
-    seen = calibrate(graph, feeds)
-    made = quantize(graph, seen, QuantizeSettings(dtype=dtype), feeds=lambda: iter(feeds))
+    made = quantize_net(graph, [random_feeds(graph, seed) for seed in (0, 1)], dtype=dtype)
     return made.graph, made.layers
 
 
@@ -91,11 +50,11 @@ def same(graph: Graph, layers: LayerMap, after: list[int], feeds: dict[str, np.n
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_cut_of_any_graph(data: st.DataObject) -> None:
-    net, graph = data.draw(st.composite(random_net)())
-    cut, layers = in_dtype(net, graph, data.draw(st.sampled_from(DTYPES)))
+    graph = drawn(data)
+    cut, layers = in_dtype(graph, data.draw(st.sampled_from(DTYPES)))
     count = len(layers.layers)
     after = data.draw(st.lists(st.integers(0, max(0, count - 2)), max_size=6))
-    same(cut, layers, after, net.feeds(1, scale=2.0)[0])
+    same(cut, layers, after, random_feeds(graph, 2))
 
 
 @pytest.mark.long
@@ -107,11 +66,10 @@ def test_many_cuts_of_many_graphs(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_layer_a_segment_of_its_own(dtype: str) -> None:
-    net, float_graph = small_cnn()
-    graph, layers = in_dtype(net, float_graph, dtype)
+    graph, layers = in_dtype(small_cnn()[1], dtype)
     count = len(layers.layers)
     assert count > 15
-    same(graph, layers, list(range(count - 1)), net.feeds(1)[0])
+    same(graph, layers, list(range(count - 1)), random_feeds(graph, 2))
     run = SegmentedSession(graph, places_of(graph, layers), list(range(count - 1)))
     busy = sum(1 for part in run._segments if part.session is not None)
     # ONNX Runtime joins some layers; what is left is spread over the segments, not in one
@@ -119,8 +77,7 @@ def test_every_layer_a_segment_of_its_own(dtype: str) -> None:
 
 
 def test_integers_cross_between_the_segments_of_a_quantized_graph() -> None:
-    net, float_graph = small_cnn()
-    graph, layers = in_dtype(net, float_graph, "w8a8")
+    graph, layers = in_dtype(small_cnn()[1], "w8a8")
     crossings = segment_crossings(graph, layers)
     assert all(name.endswith("/quantized") for one in crossings for name in one.tensors)
     stem = next(i for i, layer in enumerate(layers.layers) if layer.op == "Conv")
@@ -139,7 +96,7 @@ def test_integers_cross_between_the_segments_of_a_quantized_graph() -> None:
 @given(st.data())
 def test_what_crosses_is_what_later_layers_read(data: st.DataObject) -> None:
     """Against the definition: float graphs, each node a layer."""
-    _, graph = data.draw(st.composite(random_net)())
+    graph = drawn(data)
     layers = layers_of(graph)
     nodes = list(graph.nodes)
     for uid, crossing in enumerate(segment_crossings(graph, layers)):
