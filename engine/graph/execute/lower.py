@@ -14,7 +14,7 @@ from engine.base.text import sanitize
 from engine.graph.execute.means import means_in_stages
 from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import add_constant, array_of, constant_of, maker_of
+from engine.graph.ir.spec import add_constant, array_of, constant_of, maker_of, set_input
 
 # int8 q with zero point z and uint8 q + 128 with zero point z + 128 stand for the same number
 OFFSET = 128
@@ -271,9 +271,8 @@ class _Lowering:
         scale = array_of(node.inputs[1])
         zero = np.zeros(() if scale is None else scale.shape, np.int8)
         name = node.outputs[0].name or ""
-        node.resize_inputs(3)
         node.replace_input_with(0, self._new(f"{name}_s8", steps.astype(np.int8)))
-        node.replace_input_with(2, self._new(f"{name}_zero_s8", zero))
+        set_input(node, 2, self._new(f"{name}_zero_s8", zero))
 
     def _readers(
         self, start: ir.Value
@@ -309,8 +308,7 @@ class _Lowering:
         if size not in self._plain:
             shape = () if scale is None else scale.shape
             self._plain[size] = self._new("zero_point_u8", np.full(shape, OFFSET, np.uint8))
-        node.resize_inputs(3)
-        node.replace_input_with(2, self._plain[size])
+        set_input(node, 2, self._plain[size])
 
     def _shift(self, value: ir.Value) -> ir.Value:
         if value not in self._shifted:

@@ -52,12 +52,7 @@ def check_amounts(graph: Graph) -> None:
     ):
         if len(ends) > MAX_ENDS:
             raise _too_many(what, len(ends))
-    weights = sum(
-        value.const_value.nbytes
-        for value in graph.model.graph.initializers.values()
-        if value.const_value is not None
-    )
-    from_nothing = max(MAX_FROM_NOTHING, _MAX_GROWTH * weights)
+    from_nothing = max(MAX_FROM_NOTHING, _MAX_GROWTH * graph.weight_bytes)
     fixed: set[ir.Value] = set(graph.model.graph.initializers.values())
     sizes: dict[ir.Value, int] = {}
     readers: dict[ir.Value, int] = {}

@@ -266,6 +266,12 @@ class Graph:
         """The nodes that read a tensor, each once, in the order of their uses."""
         return tuple(self.value(tensor).consumers())
 
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all initializers."""
+        held = (value.const_value for value in self.model.graph.initializers.values())
+        return sum(tensor.nbytes for tensor in held if tensor is not None)
+
     def constant(self, tensor: str) -> np.ndarray | None:
         """The array of a constant (initializer or output of ``Constant``); None for activations."""
         tensor_value = constant_of(self.value(tensor))

@@ -206,6 +206,13 @@ def input_at(node: ir.Node, index: int) -> ir.Value | None:
     return inputs[index] if index < len(inputs) else None
 
 
+def set_input(node: ir.Node, index: int, value: ir.Value) -> None:
+    """Let a node read a value in a place where it may have read none."""
+    if len(node.inputs) <= index:
+        node.resize_inputs(index + 1)
+    node.replace_input_with(index, value)
+
+
 def maker_of(value: ir.Value | None, *ops: str) -> ir.Node | None:
     """The node that computes a value; None where none does, or another one than of ``ops``."""
     node = None if value is None else value.producer()

@@ -95,18 +95,14 @@ def describe(graph: Graph) -> GraphFacts:
 
     ``parameters`` counts the elements of all initializers, ``weights_bytes`` their bytes.
     """
-    parameters = weights_bytes = 0
-    for value in graph.model.graph.initializers.values():
-        if value.const_value is not None:
-            parameters += value.const_value.size
-            weights_bytes += value.const_value.nbytes
+    held = [value.const_value for value in graph.model.graph.initializers.values()]
     return GraphFacts(
         inputs=tuple(map(told_tensor, graph.inputs)),
         outputs=tuple(map(told_tensor, graph.outputs)),
         nodes=len(graph),
         operators=by_count(operator_name(node.domain, node.op_type) for node in graph.nodes),
-        parameters=int(parameters),
-        weights_bytes=int(weights_bytes),
+        parameters=sum(int(tensor.size) for tensor in held if tensor is not None),
+        weights_bytes=graph.weight_bytes,
     )
 
 

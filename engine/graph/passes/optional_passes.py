@@ -158,7 +158,7 @@ def _pruned(before: Graph, after: Graph, log: tuple[PassResult, ...]) -> Finding
             "No channel is always zero or unread: nothing was removed.",
             cause="Pruning is lossless: only what adds nothing goes, in channels that may go.",
         )
-    was, now = _constants(before), _constants(after)
+    was, now = before.weight_bytes, after.weight_bytes
     return Finding(
         "model-pruned",
         "info",
@@ -166,13 +166,4 @@ def _pruned(before: Graph, after: Graph, log: tuple[PassResult, ...]) -> Finding
         f"{channels} channels were removed, and with them {was - now} of {was} bytes of constants "
         f"({human_bytes(was - now)}).",
         cause="Their weights, or all weights that read them, are zero: results stay equal.",
-    )
-
-
-def _constants(graph: Graph) -> int:
-    """Bytes of all initializers."""
-    return sum(
-        value.const_value.nbytes
-        for value in graph.model.graph.initializers.values()
-        if value.const_value is not None
     )

@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams, UniqueNames
 from engine.graph.ir.graph import no_collection
-from engine.graph.ir.spec import add_constant, name_of, new_value, numbers_of
+from engine.graph.ir.spec import add_constant, name_of, new_value, numbers_of, set_input
 from engine.graph.layers import ADDED, GUARD, LayerMap, StoredTensor
 from engine.quantize.dtypes.scheme import bias_params, half_params, quantize_bias
 from engine.quantize.interface import LayerWeights
@@ -254,9 +254,7 @@ class _Writer:
             scale = self._params[self._plan.read_as(tensor, plan.node)].scale[0]
             params = bias_params(scale, layer_weights.params)
             value = self._constant(name, quantize_bias(bias, params), params, node)
-        if len(node.inputs) < 3:
-            node.resize_inputs(3)
-        node.replace_input_with(2, value)
+        set_input(node, 2, value)
 
     def _constant(
         self, name: str, array: np.ndarray, params: QuantParams, before: ir.Node

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from engine.graph.execute import open_model, simulation_errors
 from engine.graph.ir import Graph, QuantParams, UniqueNames, is_custom
-from engine.graph.ir.spec import new_value
+from engine.graph.ir.spec import new_value, set_input
 from engine.quantize.interface import LayerWeights
 from engine.quantize.planning.node_properties import weight_axes
 from engine.quantize.planning.plan import Plan
@@ -116,9 +116,7 @@ class CandidateEvaluator:
         if node.op_type == "MatMul":
             return ""
         value = self._input(f"{node.name}/bias", ir.DataType.FLOAT)
-        if len(node.inputs) < 3:
-            node.resize_inputs(3)
-        node.replace_input_with(2, value)
+        set_input(node, 2, value)
         return value.name or ""
 
 
