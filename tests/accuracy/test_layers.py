@@ -108,8 +108,7 @@ def test_a_part_may_end_between_two_outputs_of_one_node(monkeypatch: pytest.Monk
     """What reads both halves lies in a part that is fed with the first and computes the second."""
     net = Net()
     stem = net.conv(net.input(1, 3, 8, 8), 3, 8)
-    half = net.constant(np.array([4, 4]))
-    left, right = net.op("Split", stem, half, outputs=2, axis=1)
+    left, right = net.op("Split", stem, np.array([4, 4]), outputs=2, axis=1)
     graph = net.graph(net.op("Concat", left, right, net.conv(right, 4, 4), axis=1))
     samples = net.feeds(2)
     quantized = quantize(graph, calibrate(graph, samples))

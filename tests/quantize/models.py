@@ -134,8 +134,7 @@ def small_cnn(seed: int = 0) -> tuple[Net, Graph]:
     cut = net.op("AveragePool", up, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
     mean = net.op("GlobalAveragePool", cut)
     flat = net.op("Flatten", mean)
-    weight, bias = net.constant(net.normal(10, 8)), net.constant(net.normal(10))
-    logits = net.op("Gemm", flat, weight, bias, transB=1)
+    logits = net.op("Gemm", flat, net.normal(10, 8), net.normal(10), transB=1)
     boxes = net.op(
         "Reshape",
         net.op("Transpose", net.conv(both, 8, 4), perm=[0, 2, 3, 1]),

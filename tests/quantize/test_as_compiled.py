@@ -295,8 +295,7 @@ def test_the_second_operand_of_a_product_of_two_tensors_is_made_symmetric() -> N
 def test_a_sigmoid_has_no_finer_steps_than_the_compiler(moved: bool, pooled: bool) -> None:
     net = Net()
     x = net.input(1, 4, 6, 6)
-    weight, bias = net.constant(net.normal(3, 4, 1, 1, scale=0.3)), net.constant([-8.0] * 3)
-    before = net.op("Conv", x, weight, bias)
+    before = net.op("Conv", x, net.normal(3, 4, 1, 1, scale=0.3), [-8.0] * 3)
     if pooled:
         before = net.op("MaxPool", before, kernel_shape=[1, 1])
     y = net.op("Sigmoid", before)

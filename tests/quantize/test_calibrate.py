@@ -120,8 +120,7 @@ def test_several_inputs() -> None:
     net = Net()
     left, right = net.input(1, 3, 8, 8, name="left"), net.input(1, 5, name="right")
     flat = net.op("Flatten", net.op("GlobalAveragePool", net.conv(left, 3, 5)))
-    matrix = net.constant(net.normal(5, 4))
-    graph = net.graph(net.op("Gemm", net.op("Add", flat, right), matrix))
+    graph = net.graph(net.op("Gemm", net.op("Add", flat, right), net.normal(5, 4)))
     feeds = net.feeds(5)
     seen = calibrate(graph, feeds)
     for name in ("left", "right"):

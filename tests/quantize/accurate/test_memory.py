@@ -24,8 +24,7 @@ def _samples(count: int) -> Iterator[dict[str, np.ndarray]]:
 def test_the_peak_does_not_grow_by_the_samples() -> None:
     net = Net()
     x = net.input(*_SHAPE, name="image")
-    weight = net.constant(net.normal(2, 3, 3, 3))
-    graph = net.graph(net.op("Relu", net.op("Conv", x, weight, strides=[16, 16])))
+    graph = net.graph(net.op("Relu", net.op("Conv", x, net.normal(2, 3, 3, 3), strides=[16, 16])))
     settings = QuantizeSettings(algorithm="accurate")
 
     def peak(count: int) -> int:
