@@ -10,7 +10,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.events import NullReporter
+from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.graph.metrics import sqnr
 from engine.quantize import (
     Observations,
     Quantized,
@@ -23,6 +25,7 @@ from engine.quantize.algorithms.accurate.assemble import CalibrationStats
 from engine.quantize.algorithms.accurate.collect import collect_statistics
 from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.interface import CalibratedGraph, Feeds
+from engine.report import sqnr_rank
 from tests.graph.models import as_it_stands
 
 
@@ -156,6 +159,19 @@ def quantize_net(
     """The graph calibrated on the samples and quantized; the algorithm may read them again."""
     seen = calibrate(graph, feeds)
     return quantize(graph, seen, QuantizeSettings(**settings), feeds=lambda: iter(feeds))
+
+
+def results(graph: Graph, feeds: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Output -> what it is for every sample."""
+    session = Session(graph)
+    rows = [session.run(feed) for feed in feeds]
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def least_sqnr(graph: Graph, other: Graph, feeds: Sequence[dict[str, np.ndarray]]) -> float:
+    """In dB, of the output in which the other graph is farthest from this one."""
+    one, two = results(graph, feeds), results(other, feeds)
+    return min(sqnr_rank(sqnr(array, two[name])) for name, array in one.items())
 
 
 def assert_same_numbers(

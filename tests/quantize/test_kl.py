@@ -7,9 +7,7 @@ import importlib
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.algorithms.range_search import (
     COST_LIMIT,
@@ -20,7 +18,7 @@ from engine.quantize.algorithms.range_search import (
 from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation
 from engine.report import gain_text
-from tests.quantize.models import Net, quantize_net
+from tests.quantize.models import Net, least_sqnr, quantize_net
 
 
 def _reference(values: np.ndarray, low: float, high: float, steps: int = 255) -> float:
@@ -80,12 +78,7 @@ def test_nothing_to_choose_leaves_the_range() -> None:
 
 def _sqnr(graph: Graph, algorithm: str, feeds: list[dict[str, np.ndarray]]) -> float:
     quantized = quantize(graph, calibrate(graph, feeds), QuantizeSettings(algorithm=algorithm))
-    (output,) = (spec.name for spec in graph.outputs)
-    runs = [
-        np.concatenate([session.run(feed)[output] for feed in feeds])
-        for session in (Session(graph), Session(quantized.graph))
-    ]
-    return sqnr(*runs)
+    return least_sqnr(graph, quantized.graph, feeds)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
@@ -19,7 +18,7 @@ from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.dtypes.scheme import activation_params
 from engine.quantize.planning.node_properties import Clamp
-from tests.quantize.models import Net, quantize_net, seen_cnn, small_cnn
+from tests.quantize.models import Net, quantize_net, results, seen_cnn, small_cnn
 
 SHAPES = {
     "normal": lambda rng: rng.normal(size=40_000),
@@ -144,16 +143,14 @@ def test_scales_of_channels_and_rounded_weights_gain() -> None:
     feeds, others = net.feeds(6), net.feeds(6)
     seen = calibrate(graph, feeds)
     (output,) = (spec.name for spec in graph.outputs)
-    golden = np.concatenate([Session(graph).run(feed)[output] for feed in others])
+    golden = results(graph, others)[output]
     gain = {}
     for algorithm in ("normal", "mmse"):
         done = quantize(
             graph, seen, QuantizeSettings(algorithm=algorithm), feeds=lambda: iter(feeds)
         )
-        session = Session(done.graph)
-        found = np.concatenate([session.run(feed)[output] for feed in others])
-        gain[algorithm] = sqnr(golden, found)
-        again = np.concatenate([Session(done.reference).run(feed)[output] for feed in others])
+        gain[algorithm] = sqnr(golden, results(done.graph, others)[output])
+        again = results(done.reference, others)[output]
         np.testing.assert_allclose(again, golden, rtol=1e-3, atol=1e-3)
     assert gain["mmse"] > gain["normal"] + 5.0
 

@@ -10,7 +10,7 @@ from engine.base.errors import QuantizationError
 from engine.graph.execute import Session, ort
 from engine.graph.ir import Graph, params_of
 from engine.quantize import lower_for_vendor, require_plain_run, vendor_form
-from tests.quantize.models import Net, quantize_net, small_cnn
+from tests.quantize.models import Net, quantize_net, results, small_cnn
 
 
 def test_opset_19_with_the_same_results() -> None:
@@ -29,11 +29,9 @@ def test_opset_19_with_the_same_results() -> None:
     }
     assert zeros == {onnx.TensorProto.INT8, onnx.TensorProto.INT32}
     assert not any(node.metadata_props for node in model.graph.node)
-    plain, vendor = Session(quantized), Session(Graph.from_proto(model))
-    for feed in feeds:
-        expected, found = plain.run(feed), vendor.run(feed)
-        for name, array in expected.items():
-            np.testing.assert_array_equal(found[name], array)
+    found = results(Graph.from_proto(model), feeds)
+    for name, array in results(quantized, feeds).items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 def test_an_operator_that_opset_19_lacks_is_named() -> None:

@@ -10,14 +10,11 @@ import pytest
 
 from engine.base.errors import JobCancelledError, QuantizationError
 from engine.base.events import Event, NullReporter
-from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.algorithms.accurate.select import CANDIDATES
 from engine.quantize.interface import Quantized
-from engine.report import sqnr_rank
-from tests.quantize.models import Net, quantize_net, seen_cnn, small_cnn
+from tests.quantize.models import Net, least_sqnr, quantize_net, results, seen_cnn, small_cnn
 
 ACCURATE = QuantizeSettings(algorithm="accurate")
 
@@ -25,15 +22,6 @@ ACCURATE = QuantizeSettings(algorithm="accurate")
 def done(net: Net, graph: Graph, count: int) -> tuple[Quantized, list[dict[str, np.ndarray]]]:
     feeds = net.feeds(count)
     return quantize(graph, calibrate(graph, feeds), ACCURATE, feeds=lambda: feeds), feeds
-
-
-def least_sqnr(graph: Graph, other: Graph, feeds: list[dict[str, np.ndarray]]) -> float:
-    one, two = Session(graph), Session(other)
-    rows = [(one.run(feed), two.run(feed)) for feed in feeds]
-    return min(
-        sqnr_rank(sqnr(np.stack([a[n] for a, _ in rows]), np.stack([b[n] for _, b in rows])))
-        for n in rows[0][0]
-    )
 
 
 def test_the_same_samples_give_the_same_bytes() -> None:
@@ -141,7 +129,7 @@ def test_results_of_a_graph_have_room_beyond_what_was_seen() -> None:
     x = net.input(1, 3, 12, 12)
     out = net.conv(net.op("Relu", net.conv(x, 3, 4)), 4, 2)
     found, feeds = done(net, net.graph(out), 8)
-    seen = np.stack([Session(found.reference).run(feed)[out] for feed in feeds])
+    seen = results(found.reference, feeds)[out]
     params = found.table[out]
     assert params.minimum is not None
     assert params.maximum is not None

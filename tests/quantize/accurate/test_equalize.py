@@ -11,7 +11,7 @@ from engine.quantize.algorithms.accurate.assemble import Candidate, assemble
 from engine.quantize.planning.plan import plan
 from engine.quantize.techniques.channels import find_channels
 from engine.quantize.techniques.equalize import ChannelRange, _needed, scaled_graph
-from tests.quantize.models import Net, small_cnn, statistics_of
+from tests.quantize.models import Net, results, small_cnn, statistics_of
 
 
 def every_form() -> tuple[Net, Graph]:
@@ -30,12 +30,6 @@ def every_form() -> tuple[Net, Graph]:
     pooled = net.op("AveragePool", net.conv(up, 4, 4), kernel_shape=[8, 8], strides=[8, 8])
     dense = net.op("Gemm", net.op("Flatten", pooled), net.normal(36, 6))
     return net, net.graph(net.op("MatMul", net.op("Relu", dense), net.normal(6, 5)))
-
-
-def results(graph: Graph, feeds: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    session = Session(graph)
-    rows = [session.run(feed) for feed in feeds]
-    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def test_any_factors_leave_the_outputs_alone() -> None:
