@@ -11,6 +11,7 @@ from engine.base.errors import UsageError
 from engine.graph.execute import PartedRun, Session, release_pool
 from engine.graph.ir import Graph, infer_shapes
 from tests.graph.models import float_net
+from tests.graph.passes.support import random_feeds
 from tests.quantize.models import Net, small_cnn
 
 parted = importlib.import_module("engine.graph.execute.submodels")
@@ -72,11 +73,7 @@ def test_every_node_is_in_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_model_without_types_and_one_wrong_feed() -> None:
     graph = infer_shapes(Graph.from_proto(float_net()))
-    feed = {
-        spec.name: np.random.default_rng(2).normal(size=spec.shape).astype(np.float32)
-        for spec in graph.inputs
-    }
-    _same(graph, _floats(graph), feed)
+    _same(graph, _floats(graph), random_feeds(graph))
     with pytest.raises(UsageError, match="was not fed"):
         next(PartedRun(graph, _floats(graph)).run({}))
 

@@ -37,11 +37,6 @@ def test_random_graphs_for_several_samples(seed: int) -> None:
 
 
 def test_sizes_that_are_written_into_operators() -> None:
-    ints = {
-        "flat": [1, 48],
-        "back": [1, 3, 4, 4],
-        "sizes": [1, 3, 8, 8],
-    }
     graph = model(
         nodes_of(
             "[flat1] f = Reshape (x, flat); [soft] s = Softmax <axis=1> (f); "
@@ -49,7 +44,7 @@ def test_sizes_that_are_written_into_operators() -> None:
         ),
         {"x": (1, 3, 4, 4)},
         ["y"],
-        {name: np.array(values, np.int64) for name, values in ints.items()},
+        {"flat": [1, 48], "back": [1, 3, 4, 4], "sizes": [1, 3, 8, 8]},
     )
     check(graph, 4)
     assert set_batch_size(graph, 1) is graph
@@ -69,7 +64,7 @@ def test_a_recurrent_layer_gets_a_state_for_each_sample() -> None:
             "r": rng.normal(size=(1, 9, 3)).astype(np.float32),
             "b": rng.normal(size=(1, 18)).astype(np.float32),
             "h": rng.normal(size=(1, 1, 3)).astype(np.float32),
-            "axes": np.array([0], np.int64),
+            "axes": [0],
         },
     )
     check(graph)
@@ -91,6 +86,6 @@ def test_what_mixes_samples_is_refused(node: object) -> None:
 
 def test_a_sample_that_is_measured_by_the_others_is_refused() -> None:
     nodes = "m = ReduceMean <keepdims=1> (x, axes); y = Sub (x, m)"
-    graph = model(nodes, {"x": (1, 6)}, ["y"], {"axes": np.array([0], np.int64)})
+    graph = model(nodes, {"x": (1, 6)}, ["y"], {"axes": [0]})
     with pytest.raises(GraphError, match="of one depends on the others"):
         set_batch_size(graph, 3)

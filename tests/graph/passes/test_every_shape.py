@@ -6,7 +6,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from engine.base.errors import GraphError
 from engine.graph.execute import Session
@@ -29,11 +28,11 @@ def net(high: int, wide: int, rows: str = "channels") -> Graph:
     }
     constants = {
         "w": rng.normal(size=(4, 3, 3, 3)).astype(np.float32),
-        "rows": np.array(shapes[rows], np.int64),
-        "sizes": np.array([1, 4, 2 * high, 2 * wide], np.int64),
-        "starts": np.array([0, 1], np.int64),
-        "ends": np.array([high, wide - 1], np.int64),
-        "axes": np.array([2, 3], np.int64),
+        "rows": shapes[rows],
+        "sizes": [1, 4, 2 * high, 2 * wide],
+        "starts": [0, 1],
+        "ends": [high, wide - 1],
+        "axes": [2, 3],
     }
     nodes = nodes_of(
         "[conv] c = Conv <pads=[1, 1, 1, 1]> (x, w); [relu] r = Relu (c); "
@@ -94,8 +93,8 @@ def test_sizes_that_no_form_covers_are_refused() -> None:
 
 def test_a_pool_over_all_there_is_is_another_graph_for_another_shape() -> None:
     def pooled(size: int) -> Graph:
-        nodes = [helper.make_node("AveragePool", ["x"], ["y"], "pool", kernel_shape=[size, size])]
-        return model(nodes, {"x": (1, 3, size, size)}, ["y"], {})
+        nodes = f"[pool] y = AveragePool <kernel_shape=[{size}, {size}]> (x)"
+        return model(nodes, {"x": (1, 3, size, size)}, ["y"])
 
     with pytest.raises(GraphError, match="pool"):
         rebind_input_shapes(pooled(8), pooled(8), pooled(6))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
 
 from engine.graph.ir import Graph, verify
 from engine.graph.passes import apply_requested, optimise
@@ -131,8 +130,8 @@ def test_reshapes_at_the_ends_go_and_the_shapes_change() -> None:
         {"x": (1, 48)},
         ["y", "z"],
         {
-            "s1": np.array([3, 4, 4], np.int64),
-            "axes": np.array([0], np.int64),
+            "s1": [3, 4, 4],
+            "axes": [0],
             "w": np.random.default_rng(0).normal(size=(2, 3, 3, 3)).astype(np.float32),
         },
     )
@@ -153,12 +152,7 @@ def test_reshapes_at_the_ends_go_and_the_shapes_change() -> None:
 
 
 def test_a_reshape_that_is_all_there_is_stays() -> None:
-    graph = model(
-        [helper.make_node("Reshape", ["x", "s"], ["y"], "only")],
-        {"x": (1, 4)},
-        ["y"],
-        {"s": np.array([2, 2], np.int64)},
-    )
+    graph = model("[only] y = Reshape (x, s)", {"x": (1, 4)}, ["y"], {"s": [2, 2]})
     done = apply_requested(graph, remove_reshape=True)
     assert shapes(done.graph) == shapes(graph)
     assert [finding.code for finding in done.findings] == ["reshape-none"]
@@ -178,7 +172,7 @@ def test_nothing_is_rewritten_unless_it_is_wished() -> None:
 def test_a_clip_with_zero_in_its_range_keeps_channels_of_zeros(
     low: float, high: float, kept: bool
 ) -> None:
-    bounds = {"low": np.array(low, np.float32), "high": np.array(high, np.float32)}
+    bounds = {"low": low, "high": high}
     (node,) = model("y = Clip (x, low, high)", {"x": (1, 3, 4, 4)}, ["y"], bounds).nodes
     clip = channelwise_op(node)
     assert clip is not None
