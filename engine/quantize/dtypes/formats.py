@@ -276,17 +276,13 @@ def _having(has: Callable[[Chip], bool]) -> list[str]:
 
 def _refused(dtype: str, one: Chip, having: list[str], known: Iterable[str]) -> QuantizationError:
     others = f"Chips with it: {', '.join(having)}." if having else "No chip has it."
+    cause = f"It has {', '.join(known)}. {others}"
+    remedy = "Choose one of these, another chip, or no chip: without one everything simulates."
     if set(known) == {"float16"}:  # no choice of quantized_dtype: such a chip takes float builds
-        return QuantizationError(
-            f"{one.name} does not have the dtype {dtype}.",
-            cause=f"It computes in float16 only. {others}",
-            remedy="Set do_quantization to no (--no-quantize), or choose another chip.",
-        )
-    return QuantizationError(
-        f"{one.name} does not have the dtype {dtype}.",
-        cause=f"It has {', '.join(known)}. {others}",
-        remedy="Choose one of these, another chip, or no chip: without one everything simulates.",
-    )
+        cause = f"It computes in float16 only. {others}"
+        remedy = "Set do_quantization to no (--no-quantize), or choose another chip."
+    what = f"{one.name} does not have the dtype {dtype}."
+    return QuantizationError(what, cause=cause, remedy=remedy)
 
 
 def _nowhere(where: str, dtype: str) -> Finding:
