@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -20,6 +21,8 @@ from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir.custom import CustomOperators, bind_ops, custom_ops_in
 from engine.graph.ir.naming import name_everything
 from engine.graph.ir.spec import TensorSpec, constant_of, input_spec, spec_of
+
+T = TypeVar("T")
 
 # onnx_ir logs what it finds odd in a graph, to the screen where nobody has set logging up; what
 # matters of it is found by ``verify`` and told as an error.
@@ -82,7 +85,8 @@ class Graph:
 
     def __init__(self, model: ir.Model) -> None:
         self.model = model
-        _initializers_out_of_inputs(model.graph)
+        # IR versions below 4 list every initializer as an input, which makes it no constant
+        _leave_out(model.graph, model.graph.initializers)
         name_everything(model.graph)
         self._values: dict[str, ir.Value] | None = None
         self._nodes: dict[str, ir.Node] | None = None
@@ -230,13 +234,7 @@ class Graph:
         Raises:
             GraphError: no value has this name; the message has the nearest names.
         """
-        value = self.values.get(tensor)
-        if value is None:
-            raise GraphError(
-                f"The graph has no tensor {sanitize(tensor)!r}.",
-                remedy=did_you_mean(tensor, self.values) or "Look the name up in the graph view.",
-            )
-        return value
+        return _found(self.values, "tensor", tensor)
 
     def node(self, name: str) -> ir.Node:
         """A node by its name.
@@ -246,13 +244,7 @@ class Graph:
         """
         if self._nodes is None:
             self._nodes = {node.name: node for node in self.model.graph if node.name}
-        named_node = self._nodes.get(name)
-        if named_node is None:
-            raise GraphError(
-                f"The graph has no node {sanitize(name)!r}.",
-                remedy=did_you_mean(name, self._nodes) or "Look the name up in the graph view.",
-            )
-        return named_node
+        return _found(self._nodes, "node", name)
 
     def spec(self, tensor: str) -> TensorSpec:
         """Name, shape and dtype of any value; raises :class:`GraphError` for an unknown name."""
@@ -278,10 +270,21 @@ class Graph:
         return None if tensor_value is None else tensor_value.numpy()
 
 
-def _initializers_out_of_inputs(graph: ir.Graph) -> None:
-    """IR versions below 4 list every initializer as an input, which makes it no constant."""
-    if any(value.name in graph.initializers for value in graph.inputs):
-        kept = [value for value in graph.inputs if value.name not in graph.initializers]
+def _found(known: Mapping[str, T], what: str, name: str) -> T:
+    """What has the name; raises :class:`GraphError` with the nearest names."""
+    found = known.get(name)
+    if found is None:
+        raise GraphError(
+            f"The graph has no {what} {sanitize(name)!r}.",
+            remedy=did_you_mean(name, known) or "Look the name up in the graph view.",
+        )
+    return found
+
+
+def _leave_out(graph: ir.Graph, names: Container[str | None]) -> None:
+    """Take inputs of these names out, if there are any."""
+    kept = [value for value in graph.inputs if value.name not in names]
+    if len(kept) < len(graph.inputs):
         graph.inputs.clear()
         graph.inputs.extend(kept)
 
@@ -299,12 +302,8 @@ def _refuse_external(proto: onnx.ModelProto) -> None:
 
 
 def _attach(graph: ir.Graph, weights: Mapping[str, onnx.TensorProto]) -> None:
-    if not weights:
-        return
     values = {value.name: value for value in graph.inputs if value.name in weights}
-    kept = [value for value in graph.inputs if value.name not in weights]
-    graph.inputs.clear()
-    graph.inputs.extend(kept)
+    _leave_out(graph, weights)
     for name, tensor in weights.items():
         if name in values:
             values[name].const_value = ir.serde.deserialize_tensor(tensor)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from engine.base.errors import QuantizationError
 from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import did_you_mean, sanitize
-from engine.graph.ir.spec import array_of
+from engine.graph.ir.spec import array_of, input_at
 from engine.wire.codec import typed
 
 # dtype -> (lowest, highest) value of the integers
@@ -258,7 +258,7 @@ def params_of(node: ir.Node) -> QuantParams | None:
     if node.op_type == "Cast":
         half = source is not None and source.dtype == ir.DataType.FLOAT16
         return QuantParams(_HALF, (1.0,), (0,)) if half else None
-    scale, zero = (_constant(node, index) for index in (1, 2))
+    scale, zero = (array_of(input_at(node, index)) for index in (1, 2))
     if scale is None or scale.ndim > 1 or scale.dtype != np.float32:
         return None
     if zero is None:
@@ -274,8 +274,3 @@ def params_of(node: ir.Node) -> QuantParams | None:
         zero_point=tuple(map(int, zero.reshape(-1))),
         axis=node.attributes.get_int("axis", 1) if scale.ndim else None,
     )
-
-
-def _constant(node: ir.Node, index: int) -> np.ndarray | None:
-    value = node.inputs[index] if len(node.inputs) > index else None
-    return array_of(value)
