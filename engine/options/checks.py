@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.base.errors import RecipeError
+from engine.base.plain import Value
 from engine.base.text import did_you_mean, sanitize
 from engine.options.values import (
     format_value,
@@ -21,7 +22,10 @@ from engine.options.values import (
 if TYPE_CHECKING:
     from engine.options.declare import Option
 
-Value = Any
+NUMBERS: Mapping[str, tuple[type[int] | type[float], str]] = MappingProxyType(
+    {"int": (int, "a whole number"), "float": (float, "a number")}
+)
+"""Kind of a number -> what makes one, and what it is called."""
 
 
 def expected_length(option: Option) -> str:
@@ -55,33 +59,22 @@ def _bool(option: Option, value: Value) -> bool:
     raise option.error(value, "yes or no")
 
 
-def _int(option: Option, value: Value) -> int:
-    if not is_int(value):
-        raise option.error(value, "a whole number")
-    number = int(value)
-    _bounds(option, number)
-    return number
-
-
-def _float(option: Option, value: Value) -> float:
-    if not is_finite(value):
-        raise option.error(value, "a number")
-    number = float(value)
-    _bounds(option, number)
-    return number
-
-
-def _bounds(option: Option, number: float) -> None:
+def _number(option: Option, value: Value) -> float:
+    kind, expected = NUMBERS[option.kind]
+    if not (is_int(value) if kind is int else is_finite(value)):
+        raise option.error(value, expected)
+    number: float = kind(value)
     if option.minimum is not None and number < option.minimum:
         raise option.error(number, f"at least {option.minimum}")
     if option.maximum is not None and number > option.maximum:
         raise option.error(number, f"at most {option.maximum}")
+    return number
 
 
 def _text(option: Option, value: Value) -> str:
-    if not isinstance(value, str) or "\0" in value:
+    if not is_path(value):
         raise option.error(value, "text")
-    return value
+    return str(value)
 
 
 def _choice(option: Option, value: Value) -> str:
@@ -135,8 +128,8 @@ def _ranges(option: Option, value: Value) -> dict[str, list[float]] | None:
 
 
 def _tensor(option: Option, name: Value) -> str:
-    if isinstance(name, str) and name and "\0" not in name:
-        return name
+    if name and is_path(name):
+        return str(name)
     raise RecipeError(
         f"{option.name} names {format_value(name)}, which is not a tensor name.",
         cause="YAML reads a name of only digits as a number: put it in quotes.",
@@ -205,8 +198,8 @@ def _rows_of_text(option: Option, value: Value) -> Value:
 CHECKS: Mapping[str, Callable[[Option, Value], Value]] = MappingProxyType(
     {
         "bool": _bool,
-        "int": _int,
-        "float": _float,
+        "int": _number,
+        "float": _number,
         "text": _text,
         "choice": _choice,
         "path": _text,

@@ -10,7 +10,7 @@ from typing import Literal
 from engine.base.errors import RecipeError
 from engine.base.plain import Value
 from engine.base.text import sanitize
-from engine.options.checks import CHECKS, check_unsupported, expected_length
+from engine.options.checks import CHECKS, NUMBERS, check_unsupported, expected_length
 from engine.options.names import chips_with
 from engine.options.values import (
     format_rows,
@@ -167,16 +167,12 @@ class Option:
             return self.check(text)
         if self.kind == "bool":
             return self.check(_flag(text, self))
-        if self.kind == "int":
+        if self.kind in NUMBERS:
+            kind, expected = NUMBERS[self.kind]
             try:
-                return self.check(int(text))
+                return self.check(kind(text))
             except ValueError:
-                raise self.error(text, "a whole number") from None
-        if self.kind == "float":
-            try:
-                return self.check(float(text))
-            except ValueError:
-                raise self.error(text, "a number") from None
+                raise self.error(text, expected) from None
         if self.repeated:
             return self.check(self._parse_mapping(text))
         return self.check(self.parse_list(text))

@@ -40,6 +40,9 @@ DTYPE_ALIASES = MappingProxyType(
 )
 """Other spellings of :data:`DTYPES`: those of generation 1's files and later code."""
 
+LATER_DTYPES = {dtype: later for later, dtype in DTYPE_ALIASES.items()}
+"""The manual's dtypes of generation 1 -> what its toolkits from 1.6 on call them."""
+
 LAYER_DTYPES = (
     "float16",
     "float32",
@@ -52,13 +55,7 @@ LAYER_DTYPES = (
 """Dtypes of one layer, by the names of the hybrid quantization files of both generations."""
 
 LAYER_DTYPE_ALIASES = MappingProxyType(
-    {
-        "asymmetric_quantized-u8": "asymmetric_affine-u8",
-        "dynamic_fixed_point-8": "dynamic_fixed_point-i8",
-        "dynamic_fixed_point-16": "dynamic_fixed_point-i16",
-        "fp16": "float16",
-        "fp32": "float32",
-    }
+    LATER_DTYPES | {"fp16": "float16", "fp32": "float32"},
 )
 
 FLOAT_DTYPES = ("float16", "float32")

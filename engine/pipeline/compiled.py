@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from engine.base.errors import (
@@ -178,13 +177,8 @@ class _Compilation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._toolkits.close(kill=error is not None)
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._toolkits.close(kill=kind is not None)
 
     def chip(self, chip: Chip, path: Path) -> Compiled:
         """The model of a chip, or why there is none."""

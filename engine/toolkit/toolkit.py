@@ -24,7 +24,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from engine.base.errors import (
@@ -210,13 +209,8 @@ class Toolkit:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close(kill=error is not None)
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.close(kill=kind is not None)
 
     def ask(
         self, object_: int, method: str, args: Any, keywords: Any, seconds: float | None

@@ -14,6 +14,7 @@ from engine.base.errors import QuantizationError, UsageError
 from engine.base.findings import Finding
 from engine.base.plain import JsonValue
 from engine.facts import Chip
+from engine.options.names import LATER_DTYPES
 from engine.quantize import check_dtype, check_layer_dtype
 from engine.wire.compile import QuantizedBy
 
@@ -27,12 +28,6 @@ QDQ_DTYPES = frozenset({"w8a8", "asymmetric_quantized-8"})
 _VENDOR_ALGORITHMS = frozenset({"normal", "kl_divergence", "mmse"})
 _SPARSE = frozenset({"rk3576", "rv1103b", "rv1126b"})
 """Chips that toolkit 2.3.2 takes ``sparse_infer`` for; for others its ``config`` fails."""
-_LATER_NAMES = {
-    "asymmetric_quantized-u8": "asymmetric_affine-u8",
-    "dynamic_fixed_point-8": "dynamic_fixed_point-i8",
-    "dynamic_fixed_point-16": "dynamic_fixed_point-i16",
-}
-"""The manual's dtypes of generation 1 -> what its toolkits from 1.6 on call them."""
 _FLAGS = (
     "remove_weight",
     "compress_weight",
@@ -272,7 +267,7 @@ def _generation_1(
     config.pop("quant_img_RGB2BGR", None)
     if by == "vendor":
         dtype = _dtype(recipe)
-        config["quantized_dtype"] = _LATER_NAMES.get(dtype, dtype) if later else dtype
+        config["quantized_dtype"] = LATER_DTYPES.get(dtype, dtype) if later else dtype
     if recipe.compiler.need_horizontal_merge:
         config["need_horizontal_merge"] = True
     build: dict[str, JsonValue] = {"do_quantization": by == "vendor"}
