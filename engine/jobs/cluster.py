@@ -217,8 +217,6 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
 def _local(stack: contextlib.ExitStack, workers: int, own: Path) -> tuple[Any, Any]:
     from distributed import Security, SpecCluster
 
-    from engine.jobs.cluster import QuietNanny, QuietScheduler, QuietWorker
-
     _room_for_files(_FILES + workers * _FILES_EACH)
     # native libraries would start a thread a core in every process
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -335,39 +333,31 @@ def _remote(where: ClusterAddress) -> tuple[str, Any]:
 # taken off in each kind of node.
 
 
-def _import_nothing_from(folder: str) -> None:
-    with contextlib.suppress(ValueError):
-        sys.path.remove(folder)
+class _Closed:
+    """A node that imports nothing from the folder that it writes to."""
+
+    local_directory: str
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        with contextlib.suppress(ValueError):
+            sys.path.remove(self.local_directory)
 
 
-class QuietScheduler(Scheduler):  # type: ignore[misc]
+class _Quiet(_Closed):
+    """A node that listens on its own port only."""
+
+    def start_http_server(self, *_arguments: Any, **_options: Any) -> None:
+        """Start none."""
+
+
+class QuietScheduler(_Quiet, Scheduler):  # type: ignore[misc]
     """A scheduler that listens on its own port only."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Make it as Dask does; nothing is imported from its folder."""
-        super().__init__(*arguments, **options)
-        _import_nothing_from(self.local_directory)
 
-    def start_http_server(self, *_arguments: Any, **_options: Any) -> None:
-        """Start none."""
-
-
-class QuietWorker(Worker):  # type: ignore[misc]
+class QuietWorker(_Quiet, Worker):  # type: ignore[misc]
     """A worker that listens on its own port only."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Make it as Dask does; nothing is imported from its folder."""
-        super().__init__(*arguments, **options)
-        _import_nothing_from(self.local_directory)
 
-    def start_http_server(self, *_arguments: Any, **_options: Any) -> None:
-        """Start none."""
-
-
-class QuietNanny(Nanny):  # type: ignore[misc]
+class QuietNanny(_Closed, Nanny):  # type: ignore[misc]
     """Starts a worker, and starts it again where it died."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Make it as Dask does; nothing is imported from its folder."""
-        super().__init__(*arguments, **options)
-        _import_nothing_from(self.local_directory)
