@@ -43,32 +43,28 @@ class Preprocessing(Section):
 
     NAME = "preprocess"
     TITLE = "Preprocessing"
+    STAGE = "calibrate"
 
     mean_values = channels(
         "Subtracted from every pixel, one list of channels per input: [[127, 127, 127]]. Default: "
         "0.",
-        stage="calibrate",
     )
     std_values = channels(
         "Every pixel is divided by it after the mean, one list per input. Default: 1.",
-        stage="calibrate",
         rule=check_divisors,
     )
     quant_img_RGB2BGR = flags(  # noqa: N815
         "Whether images are converted from RGB to BGR when they are read; not for npy.",
         default=False,
-        stage="calibrate",
     )
     channel_mean_value = channels(
         "The mean of every channel, then one scale, per input: 128 128 128 128#0 0 0 255.",
         generations=(1,),
-        stage="calibrate",
         rule=check_mean_and_scale,
     )
     reorder_channel = channels(
         "The channel order of images, npy and inference inputs: 2 1 0 converts RGB to BGR.",
         generations=(1,),
-        stage="calibrate",
         rule=check_permutation,
     )
     resize_filter = choice(
@@ -83,7 +79,6 @@ class Preprocessing(Section):
             "box": "The mean of the covered pixels; for downscaling.",
         },
         generations=(),
-        stage="calibrate",
     )
     resize_fit = choice(
         "Whether an image is stretched, cropped in the middle, or padded with the mean.",
@@ -95,7 +90,6 @@ class Preprocessing(Section):
             "pad": "Keep proportions; fill the borders with the mean.",
         },
         generations=(),
-        stage="calibrate",
     )
 
 
@@ -104,11 +98,11 @@ class Calibration(Section):
 
     NAME = "dataset"
     TITLE = "Calibration dataset"
+    STAGE = "calibrate"
 
     dataset = path(
         "A dataset.txt with one sample per line, or a folder of images.",
         generations=(1, 2),
-        stage="calibrate",
     )
     dataset_count = integer(
         "Number of images that are selected from a folder.",
@@ -116,14 +110,12 @@ class Calibration(Section):
         minimum=1,
         maximum=100_000,
         generations=(),
-        stage="calibrate",
     )
     dataset_seed = integer(
         "Seed of the selection of images from a folder.",
         default=0,
         minimum=0,
         generations=(),
-        stage="calibrate",
     )
     batch_size = integer(
         "Samples per round of calibration; epochs is the number of rounds.",
@@ -131,7 +123,6 @@ class Calibration(Section):
         minimum=1,
         maximum=100_000,
         generations=(1, 2),
-        stage="calibrate",
     )
     epochs = integer(
         "Rounds of calibration with batch_size samples each; -1: use all samples.",
@@ -139,7 +130,6 @@ class Calibration(Section):
         minimum=-1,
         maximum=100_000,
         generations=(1, 2),
-        stage="calibrate",
         rule=check_epochs,
     )
 

@@ -27,6 +27,7 @@ class Quantization(Section):
 
     NAME = "quantization"
     TITLE = "Quantization"
+    STAGE = "quantize"
 
     do_quantization = boolean(
         "Whether to quantize. If not, the float graph passes through all stages.",
@@ -39,7 +40,6 @@ class Quantization(Section):
         default="w8a8",
         choices=DTYPES,
         generations=(1, 2),
-        stage="quantize",
         aliases=DTYPE_ALIASES,
         about=DTYPE_ABOUT,
     )
@@ -47,7 +47,6 @@ class Quantization(Section):
         "How ranges are computed from the calibration; accurate and vendor are rknntui extensions.",
         default="normal",
         choices=ALGORITHMS,
-        stage="quantize",
         unsupported=REFUSED_ALGORITHMS,
         about=ALGORITHM_ABOUT,
     )
@@ -55,7 +54,6 @@ class Quantization(Section):
         "One scale per output channel of a weight (channel) or one per weight (layer).",
         default="channel",
         choices=GRANULARITIES,
-        stage="quantize",
         unsupported=REFUSED_GRANULARITIES,
         about=METHOD_ABOUT,
     )
@@ -63,51 +61,43 @@ class Quantization(Section):
         "Whether biases compensate the mean error of the rounded weights.",
         default=True,
         generations=(),
-        stage="quantize",
     )
     quantized_layers = mapping(
         "Hybrid quantization: layer (any of its names) = its dtype, if it differs from the "
         "model's dtype.",
         choices=LAYER_DTYPES,
         generations=(),
-        stage="quantize",
         aliases=LAYER_DTYPE_ALIASES,
     )
     quantized_ranges = ranges(
         "Hybrid quantization: tensor or layer = minimum and maximum; these override the algorithm.",
         generations=(),
-        stage="quantize",
     )
     auto_hybrid = boolean(
         "Promote the layers that lose most by quantization, until the thresholds below are met.",
         default=False,
-        stage="quantize",
     )
     auto_hybrid_cos_thresh = number(
         "auto_hybrid promotes a layer whose cosine to float is below this value.",
         default=0.98,
         minimum=-1.0,
         maximum=1.0,
-        stage="quantize",
     )
     auto_hybrid_euc_thresh = number(
         "auto_hybrid promotes a layer whose Euclidean distance to float is above this value; "
         "default: no limit.",
         default=None,
         minimum=0.0,
-        stage="quantize",
     )
     quantized_hybrid_level = integer(
         "A hybrid quantization level of toolkit 2.3.2.",
         default=0,
-        stage="quantize",
         role="refused",
         reason="No manual says which layers a level promotes; use quantized_layers or auto_hybrid.",
     )
     op_target = mapping(
         "Output tensor of an operator = where it runs; on cpu it computes in float.",
         choices=EXECUTION_TARGETS,
-        stage="quantize",
     )
     float_dtype = choice(
         "How a build without quantization computes: float16 as on the chip; default: float32 in "

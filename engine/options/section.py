@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Never, Self, TypeVar, overload
 
 from engine.base.plain import Value, Values
-from engine.options.declare import Kind, Option, SectionName
+from engine.options.declare import Kind, Option, Role, SectionName
 from engine.options.values import FrozenMap
 
 T = TypeVar("T")
@@ -36,7 +36,8 @@ class Field(Generic[T]):
         self._more = more
 
     def __set_name__(self, owner: type[Section], name: str) -> None:
-        self.option = Option(name, owner.NAME, *self._declared, **self._more)
+        more = {"stage": owner.STAGE, "role": owner.ROLE, **self._more}
+        self.option = Option(name, owner.NAME, *self._declared, **more)
 
     @overload
     def __get__(self, part: None, owner: type[Section]) -> Self: ...
@@ -59,6 +60,9 @@ class Section:
 
     NAME: ClassVar[SectionName]
     TITLE: ClassVar[str]
+    STAGE: ClassVar[str] = "load"
+    """Of its options, where one does not say another; likewise ``ROLE``."""
+    ROLE: ClassVar[Role] = "simulator"
 
     values: FrozenMap
 

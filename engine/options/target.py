@@ -13,24 +13,22 @@ class Target(Section):
 
     NAME = "target"
     TITLE = "Target"
+    STAGE = "container"
 
     target_platform = choice(
         "Target chip; optional for simulation.",
         default=None,
         choices=tuple(c.name for c in chips()),
         generations=(1, 2),
-        stage="container",
         aliases={alias: c.name for c in chips() for alias in c.aliases},
         about=PLATFORM_ABOUT,
     )
     custom_string = text(
         "Any text, stored in the .rknn file.",
-        stage="container",
         role="compiler",
     )
     inputs_yuv_fmt = text(
         "The YUV format of inputs, an option of toolkit 2.3.2.",
-        stage="container",
         role="refused",
         reason="No manual describes the conversion, so it cannot be calibrated or simulated. "
         "Convert to RGB or BGR first.",
@@ -39,7 +37,6 @@ class Target(Section):
         "A model that starts faster and runs on hardware only.",
         default=False,
         generations=(1,),
-        stage="container",
         role="refused",
         reason="Such a model cannot be simulated; RKNN.build(pre_compile=True) has the vendor's "
         "toolkit of generation 1 make it.",
@@ -51,41 +48,31 @@ class Compiler(Section):
 
     NAME = "compiler"
     TITLE = "Compiler"
+    STAGE = "container"
+    ROLE = "compiler"
 
     remove_weight = boolean(
         "Omit the weights, for a model that shares those of another model.",
         default=False,
-        stage="container",
-        role="compiler",
     )
     compress_weight = boolean(
         "Compress the weights in the file.",
         default=False,
-        stage="container",
-        role="compiler",
     )
     single_core_mode = boolean(
         "Compile for one core only, on RK3588 and RK3576.",
         default=False,
-        stage="container",
-        role="compiler",
     )
     sparse_infer = boolean(
         "Skip zero weights at run time, on RK3576.",
         default=False,
-        stage="container",
-        role="compiler",
     )
     enable_flash_attention = boolean(
         "Compute attention with Flash Attention.",
         default=False,
-        stage="container",
-        role="compiler",
     )
     need_horizontal_merge = boolean(
         "Merge parallel convolutions, as in Inception v1, v3 and v4.",
         default=False,
         generations=(1,),
-        stage="container",
-        role="compiler",
     )

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.base.errors import RecipeError
 from engine.base.plain import JsonObject, JsonValue
-from engine.options import OPTIONS, SECTIONS, Value, option
+from engine.options import OPTIONS, SECTIONS, Value
 from engine.options.values import to_mutable
 from engine.recipe.model import PATH_KINDS, VERSION, Recipe
 
@@ -118,9 +119,10 @@ def portable_values(data: JsonObject) -> dict[str, Value]:
         value = section[declared.name]
         if declared.kind in PATH_KINDS:
             value = _names(value)
-        if value is None or not _fits(declared.name, value):
+        try:
+            checked = declared.check(value)
+        except RecipeError:
             continue
-        checked = declared.check(value)
         if checked != declared.default:
             values[declared.name] = checked
     return values
@@ -136,13 +138,3 @@ def _names(value: Any) -> Any:
     if isinstance(value, list):
         return [_names(v) for v in value]
     return value.get("file") if isinstance(value, Mapping) else None
-
-
-def _fits(name: str, value: Any) -> bool:
-    from engine.base.errors import RecipeError
-
-    try:
-        option(name).check(value)
-    except RecipeError:
-        return False
-    return True
