@@ -54,9 +54,7 @@ LAYER_DTYPES = (
 )
 """Dtypes of one layer, by the names of the hybrid quantization files of both generations."""
 
-LAYER_DTYPE_ALIASES = MappingProxyType(
-    LATER_DTYPES | {"fp16": "float16", "fp32": "float32"},
-)
+LAYER_DTYPE_ALIASES = MappingProxyType(LATER_DTYPES | {"fp16": "float16", "fp32": "float32"})
 
 FLOAT_DTYPES = ("float16", "float32")
 """Types of a build without quantization; ``float32`` is ours."""

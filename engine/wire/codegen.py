@@ -119,10 +119,7 @@ class CodegenParams:
 
     recipe: Values | None = None
     build: Text | None = None
-    path: Annotated[
-        Text,
-        output_flag("The folder to write.", "folder", "DIRECTORY"),
-    ]
+    path: Annotated[Text, output_flag("The folder to write.", "folder", "DIRECTORY")]
     language: Annotated[Language, Flag(help="cpp: the C API, CMake; python: rknnlite.")] = "cpp"
     task: Annotated[
         ModelTask, Flag(help="What the model is: its post-processing comes with the project.")

@@ -63,8 +63,7 @@ class CompileParams:
         ),
     ] = ()
     path: Annotated[
-        Text,
-        output_flag("A folder, a file, or a file name with {chip} in it.", "path", "PATH"),
+        Text, output_flag("A folder, a file, or a file name with {chip} in it.", "path", "PATH")
     ]
     quantizer: Annotated[
         Literal["ours", "vendor"] | None,

@@ -50,8 +50,7 @@ class MakeParams:
 
     folder: Annotated[Text, Argument(help="A folder of images.", kind="path")]
     out: Annotated[
-        Text,
-        output_flag("The file to write. Default: dataset.txt.", otherwise="dataset.txt"),
+        Text, output_flag("The file to write. Default: dataset.txt.", otherwise="dataset.txt")
     ]
     count: Annotated[int, Whole(1, 100_000), Flag(help=_COUNT.help)] = _COUNT.default
     seed: Annotated[int, Whole(0, 1 << 62), Flag(help=_SEED.help)] = _SEED.default

@@ -52,8 +52,7 @@ class EncryptParams:
         Text, Argument(metavar="MODEL", help="A container, or a compiled model (.rknn).")
     ]
     output: Annotated[
-        Text | None,
-        output_flag("The file to write. Default: NAME.crypt.rknn beside the model."),
+        Text | None, output_flag("The file to write. Default: NAME.crypt.rknn beside the model.")
     ] = None
     level: Annotated[
         int,
@@ -117,8 +116,7 @@ class DecryptParams:
 
     path: Annotated[Text, Argument(metavar="MODEL")]
     output: Annotated[
-        Text | None,
-        output_flag("The file to write. Default: its name without .crypt."),
+        Text | None, output_flag("The file to write. Default: its name without .crypt.")
     ] = None
     force: Force = False
 

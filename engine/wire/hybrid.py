@@ -188,10 +188,7 @@ class Step2Params:
     data: Annotated[Text, Argument()]
     config: Annotated[Text, Argument()]
     dataset: Annotated[Text | None, Flag(help="Instead of step 1's.", kind="file")] = None
-    path: Annotated[
-        Text | None,
-        output_flag("The .rknn to write."),
-    ] = None
+    path: Annotated[Text | None, output_flag("The .rknn to write.")] = None
     force: Force = False
     custom_ops: Omit[tuple[Text, ...]] = None
 

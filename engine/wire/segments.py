@@ -56,8 +56,7 @@ class SegmentsParams:
         Flag(help="Chip of the times. Default: the container's own.", metavar="CHIP", kind="chip"),
     ] = None
     output: Annotated[
-        Text | None,
-        output_flag("The file to write. Without it, what would be written is told."),
+        Text | None, output_flag("The file to write. Without it, what would be written is told.")
     ] = None
     toolkit: Toolkit = None
     force: Force = False
