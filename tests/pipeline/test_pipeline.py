@@ -31,31 +31,21 @@ class Toy:
     def __init__(self) -> None:
         self.ran: list[str] = []
         self.stages = (
-            Stage(name="a", title="A", run=self.runs("a", lambda _: "a"), codec=TEXT),
-            Stage(
-                name="b",
-                title="B",
-                run=self.runs("b", lambda p: p.result("a") + "b"),
-                inputs=("a",),
-                codec=TEXT,
-                quantized_only=True,
-            ),
-            Stage(
-                name="c",
-                title="C",
-                run=self.runs("c", lambda p: p.result("a") + "c"),
-                inputs=("b",),
-                codec=TEXT,
-            ),
+            self.stage("a", lambda _: "a"),
+            self.stage("b", lambda p: p.result("a") + "b", "a", quantized_only=True),
+            self.stage("c", lambda p: p.result("a") + "c", "b"),
         )
 
-    def runs(self, name: str, make: Callable[[Pipeline], str]) -> Callable[[Pipeline, str], str]:
+    def stage(
+        self, name: str, make: Callable[[Pipeline], str], *inputs: str, **more: Any
+    ) -> Stage[str]:
         def run(pipeline: Pipeline, _key: str) -> str:
             found = make(pipeline)
             self.ran.append(name)
             return found
 
-        return run
+        title = name.upper()
+        return Stage(name=name, title=title, run=run, inputs=inputs, codec=TEXT, **more)
 
 
 QUANTIZED, FLOAT = Recipe(), Recipe.from_values({"do_quantization": False})

@@ -8,21 +8,14 @@ row knows keeps the toolkit's own words.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.base.errors import CompilerError
 
 
-@dataclass(frozen=True)
-class _Cause:
-    """A kind of failure.
+class _Cause(NamedTuple):
+    """Of a kind of failure, for the user."""
 
-    Attributes:
-        pattern: of the error's text or the end of the log.
-        cause, remedy: for the user.
-    """
-
-    pattern: re.Pattern[str]
     cause: str
     remedy: str
 
@@ -33,86 +26,70 @@ _NO_FLOAT = (
 )
 
 
-def _cause(pattern: str, cause: str, remedy: str) -> _Cause:
-    return _Cause(re.compile(pattern), cause, remedy)
-
-
-_CAUSES: tuple[_Cause, ...] = (
-    _cause(
-        r"not supported '?(?:float16|float32)'? dtype at",
+_CAUSES: dict[str, _Cause] = {
+    r"not supported '?(?:float16|float32)'? dtype at": _Cause(
         "The layer would run in floating point, which this chip does not have: what it reads has "
         "no quantization, or the toolkit took it away while it rewrote the layer.",
         _NO_FLOAT,
     ),
-    _cause(
-        r"Invalid w_par\['dtype'\]",
+    r"Invalid w_par\['dtype'\]": _Cause(
         "The toolkit puts a layer with 8-bit weights into float16, as something beside it has no "
         "quantization that it can use.",
         _OTHER_FORM,
     ),
-    _cause(
-        r"Unsupport op_type \w+ for channel",
+    r"Unsupport op_type \w+ for channel": _Cause(
         "The toolkit has no form of this operator with a scale for each channel.",
         "Set quantized_method to layer, or leave the quantization to the toolkit "
         "(--quantizer vendor).",
     ),
-    _cause(
-        r"convert_exmatmul_to_conv|IndexError: list index out of range",
+    r"convert_exmatmul_to_conv|IndexError: list index out of range": _Cause(
         "The toolkit makes a convolution of a product of matrices and of what is added to it, and "
         "does not find a scale for each number of that.",
         "Set optimization_level to 2, or quantized_method to layer.",
     ),
-    _cause(
-        r"All outputs .{0,200} of model are constants",
+    r"All outputs .{0,200} of model are constants": _Cause(
         "The outputs do not depend on an input: the model computes them of its constants alone.",
         "Leave these outputs out (--outputs).",
     ),
-    _cause(
-        r"(?:unsupport|Unsupport|not support)\w* (?:cpu )?op|register custom op",
+    r"(?:unsupport|Unsupport|not support)\w* (?:cpu )?op|register custom op": _Cause(
         "An operator has no form on the NPU, and none on the CPU of the runtime.",
         "Name outputs before it (--outputs), or register it as a custom operator.",
     ),
-    _cause(
-        r"Unsupport onnx opset|opset_version|Opset \d+ is under development",
+    r"Unsupport onnx opset|opset_version|Opset \d+ is under development": _Cause(
         "This version of the toolkit loads older versions of ONNX alone.",
         "Use toolkit 2.3.2 (rknntui vendor list).",
     ),
-    _cause(
-        r"ONNXRuntimeError",
+    r"ONNXRuntimeError": _Cause(
         "The toolkit runs parts of the model in ONNX Runtime to fold constants, and one of them "
         "does not run there: it has rewritten the graph into one that does not fit together.",
         "Set optimization_level to 0, or name outputs before that layer (--outputs).",
     ),
-    _cause(
-        r"MemoryError|bad_alloc|Cannot allocate memory|invalid tensor malloc size",
+    r"MemoryError|bad_alloc|Cannot allocate memory|invalid tensor malloc size": _Cause(
         "The toolkit needs more memory than there is, or takes a tensor for one of no size.",
         "Free memory, compile a smaller input size, or cut the model (--outputs).",
     ),
-    _cause(
-        r"KeyError",
+    r"KeyError": _Cause(
         "The toolkit lost a tensor while it rewrote the graph.",
         "Set optimization_level to 0, or cut the model before that layer (--outputs).",
     ),
-    _cause(
-        r"REGTASK: The bit width of field value exceeds",
+    r"REGTASK: The bit width of field value exceeds": _Cause(
         "A layer is larger than the NPU's registers can say (8,191 along a side, for instance).",
         "Compile a smaller input size, or reshape the layer so that no side is that long.",
     ),
-)
+}
+"""Pattern of the error's text or the end of the log -> the cause, and what helps."""
 
-_CRASHES: tuple[_Cause, ...] = (
-    _cause(
-        r"buffer overflow detected|stack smashing detected|double free|corrupted size",
+_CRASHES: dict[str, _Cause] = {
+    r"buffer overflow detected|stack smashing detected|double free|corrupted size": _Cause(
         "The toolkit wrote beyond its own memory: a fault of its own with this model and dtype.",
         "Choose another dtype or chip, or cut the model before that layer (--outputs).",
     ),
-    _cause(
-        r"killed by SIG(?:SEGV|ABRT|FPE|ILL|BUS)",
+    r"killed by SIG(?:SEGV|ABRT|FPE|ILL|BUS)": _Cause(
         "The toolkit crashed: a fault of its own with a layer of this model.",
         "Set optimization_level lower, try --quantizer vendor, or cut the model before that layer "
         "(--outputs).",
     ),
-)
+}
 _LOOKED = 20_000
 """Characters at the end of a log."""
 _AROUND = ("The disk of", "Its environment")
@@ -131,11 +108,8 @@ def explained(error: CompilerError, log: str) -> CompilerError:
     # the error itself says most; the end of the log is looked through where it says nothing
     crashed = "killed by SIG" in error.what
     for text in (log[-_LOOKED:] + error.what,) if crashed else (error.what, log[-_LOOKED:]):
-        for known in _CRASHES if crashed else _CAUSES:
-            if known.pattern.search(text):
-                return type(error)(
-                    error.what,
-                    cause=known.cause,
-                    remedy=f"{known.remedy} {error.remedy}".strip(),
-                )
+        for pattern, known in (_CRASHES if crashed else _CAUSES).items():
+            if re.search(pattern, text):
+                remedy = f"{known.remedy} {error.remedy}".strip()
+                return type(error)(error.what, cause=known.cause, remedy=remedy)
     return error
