@@ -52,7 +52,6 @@ ALLOWED: dict[str, str] = {
     "BoardIdentity BoardFacts": "as probed, and with what else the wire tells of a board",
     "NetTime ChipEstimate": "the time of a network, which is a part of its estimate",
     "CostSettings WhatIf": "checked, and as asked: texts and options that may be missing",
-    "Finding _Known": "a finding, and the pattern of a compiler's line that becomes one",
 }
 """Classes that may share fields -> why they stay apart."""
 

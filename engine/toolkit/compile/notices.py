@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 
-from engine.base.findings import Finding, Severity
+from engine.base.findings import Finding
 from engine.base.text import sanitize, some_of
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -22,97 +22,88 @@ _MOST_KINDS = 40
 _NAMES = 6
 
 
-@dataclass(frozen=True)
-class _Known:
-    """A kind of notice.
-
-    Attributes:
-        pattern: of the line behind its time; a group ``name`` is what it is about.
-        what: for the user, with ``{names}``; empty: it is harmless and not told.
-    """
-
-    pattern: re.Pattern[str]
-    code: str = ""
-    severity: Severity = "info"
-    what: str = ""
-    cause: str = ""
-    remedy: str = ""
-
-
-def _harmless(pattern: str) -> _Known:
-    return _Known(re.compile(pattern))
-
-
-_KNOWN: tuple[_Known, ...] = (
-    _harmless(r"Unkown op target: 0"),
-    _harmless(r"LayoutMatchManager: recursion_depth=\d+"),
+_HARMLESS = (
+    r"Unkown op target: 0",
+    r"LayoutMatchManager: recursion_depth=\d+",
     # of what the compiler adds itself: shapes of a Reshape and the like
-    _harmless(r"Warning: Tensor \S*(?:_rs|-rs|_i\d+|ints\S*|tempMC\S*|exSecondary)\S* need parame"),
+    r"Warning: Tensor \S*(?:_rs|-rs|_i\d+|ints\S*|tempMC\S*|exSecondary)\S* need parame",
     # empty inputs of a Resize, and the shape of what has no dimensions
-    _harmless(r"Warning: Tensor (?:scales|roi|empty_placeholder_\d+) need parameter qtype"),
-    _harmless(r"Model initializer tensor data is empty"),
+    r"Warning: Tensor (?:scales|roi|empty_placeholder_\d+) need parameter qtype",
+    r"Model initializer tensor data is empty",
     # parts of a Split that nothing reads
-    _harmless(r"Can not found output tensor: \S+_invalid\d+$"),
-    _harmless(r"TRANSPOSE: mismatch input dims size and perm size"),
-    _harmless(r"Unknow dtype to get bits"),
-    _harmless(r"rknn-toolkit\d? version: "),
-    _harmless(r"=+ WARN\(\d+\) =+"),
-    _harmless(r"(?:load_\w+: )?The config\.(?:mean|std)_values is None"),
+    r"Can not found output tensor: \S+_invalid\d+$",
+    r"TRANSPOSE: mismatch input dims size and perm size",
+    r"Unknow dtype to get bits",
+    r"rknn-toolkit\d? version: ",
+    r"=+ WARN\(\d+\) =+",
+    r"(?:load_\w+: )?The config\.(?:mean|std)_values is None",
     # the first lines of a Python error, whose last line is told by who asked
-    _harmless(r"Traceback \(most recent call last\)"),
+    r"Traceback \(most recent call last\)",
     # told by our own finding, where it makes a difference
-    _harmless(r"The QAT model is loaded, but the config\.optimization_level"),
+    r"The QAT model is loaded, but the config\.optimization_level",
     # of dynamic_input: a pass that is left out, and that there is a graph for each set of shapes
-    _harmless(r"The 'dynamic_input' function is enabled, disable"),
-    _harmless(r"subgraphs in rknn greater than 1"),
-    _harmless(r"The quant_img_RGB2BGR of input"),
-    _Known(
-        re.compile(
-            r"The default (?P<end>input|output) dtype of '(?P<name>.*?)' is changed from "
-            r"'(?P<old>\w+)' to '(?P<new>\w+)'"
-        ),
+    r"The 'dynamic_input' function is enabled, disable",
+    r"subgraphs in rknn greater than 1",
+    r"The quant_img_RGB2BGR of input",
+)
+"""Patterns of lines that are not told."""
+_KNOWN = {
+    (
+        r"The default (?P<end>input|output) dtype of '(?P<name>.*?)' is changed from "
+        r"'(?P<old>\w+)' to '(?P<new>\w+)'"
+    ): Finding(
         "compiled-port-dtype",
-        what="The compiled model has integers or float16 at its ends: {names}.",
-        cause="The compiler keeps conversions out of the model, as they cost time.",
-        remedy="A program that asks the runtime for float gets float; zero-copy programs read the "
+        "info",
+        "compiler",
+        "The compiled model has integers or float16 at its ends: {names}.",
+        "The compiler keeps conversions out of the model, as they cost time.",
+        "A program that asks the runtime for float gets float; zero-copy programs read the "
         "type from the file.",
     ),
-    _Known(
-        re.compile(r"The output shape of '(?P<name>.*?)' is changed from (?P<shapes>.*) in rknn"),
+    r"The output shape of '(?P<name>.*?)' is changed from (?P<shapes>.*) in rknn": Finding(
         "compiled-output-shape",
         "warning",
+        "compiler",
         "Outputs have another shape than in the source model: {names}.",
         "remove_reshape is set.",
         "Let the program that runs it take that shape, or set remove_reshape to no.",
     ),
-    _Known(
-        re.compile(r"Warning: Tensor (?P<name>\S+) need parameter qtype, type is set to float16"),
+    r"Warning: Tensor (?P<name>\S+) need parameter qtype, type is set to float16": Finding(
         "compiled-in-float16",
-        what="Tensors without quantization parameters are float16: {names}.",
-        cause="Layers such as Softmax are not quantized.",
+        "info",
+        "compiler",
+        "Tensors without quantization parameters are float16: {names}.",
+        "Layers such as Softmax are not quantized.",
     ),
-    _Known(
-        re.compile(r"REGTASK: The bit width of field value exceeds the limit"),
+    r"REGTASK: The bit width of field value exceeds the limit": Finding(
         "registers-overflow",
         "warning",
+        "compiler",
         "A layer is larger than the NPU's registers can say. On a board it may compute something "
         "else than in the simulator.",
         "A side or a step of it is above 8,191, for instance: a Conv1d over a long signal.",
         "Compile a smaller input size, or reshape the layer so that no side is that long. Compare "
         "on a board: rknntui compare.",
     ),
-    _Known(
-        re.compile(r"The quantize_weight function is about to be deprecated"),
+    r"The quantize_weight function is about to be deprecated": Finding(
         "quantize-weight-old",
-        what="The toolkit calls quantize_weight deprecated: quantized_dtype w8a16 is its new name.",
+        "info",
+        "compiler",
+        "The toolkit calls quantize_weight deprecated: quantized_dtype w8a16 is its new name.",
         remedy="Set quantized_dtype to w8a16, with a dataset, where a later toolkit refuses it.",
     ),
-    _Known(
-        re.compile(r"Please make sure the model can be dynamic when enable"),
+    r"Please make sure the model can be dynamic when enable": Finding(
         "dynamic-input-unchecked",
-        what="The toolkit does not check whether the model can take the shapes of dynamic_input.",
-        cause="The second opinion ran its simulator with each of them (--samples 0: it did not).",
+        "info",
+        "compiler",
+        "The toolkit does not check whether the model can take the shapes of dynamic_input.",
+        "The second opinion ran its simulator with each of them (--samples 0: it did not).",
     ),
+}
+"""Pattern of a line behind its time -> what it means; its group ``name`` is one of ``{names}``."""
+_KINDS = (
+    *((re.compile(pattern), None) for pattern in _HARMLESS),
+    *((re.compile(pattern), finding) for pattern, finding in _KNOWN.items()),
 )
 
 
@@ -131,7 +122,7 @@ def notice_findings(
     Returns:
         One finding for each kind of notice, which names what it is about.
     """
-    named: dict[_Known, list[str]] = {}
+    named: dict[str, tuple[Finding, list[str]]] = {}
     unknown: dict[tuple[str, str], list[str]] = {}
     for at, line in enumerate(log.splitlines() if isinstance(log, str) else log):
         if at >= _MOST_LINES:
@@ -140,18 +131,18 @@ def notice_findings(
         if match is None or not match["text"].strip(" =-"):
             continue
         text = match["text"].strip()
-        for kind in _KNOWN:
-            about = kind.pattern.match(text)
+        for pattern, kind in _KINDS:
+            about = pattern.match(text)
             if about is not None:
-                if told(about.groupdict().get("name") or "") not in integers:
-                    named.setdefault(kind, []).append(_about(about, told))
+                if kind and told(about.groupdict().get("name") or "") not in integers:
+                    named.setdefault(kind.code, (kind, []))[1].append(_about(about, told))
                 break
         else:
             # of one kind are those that differ by numbers alone
             key = (match["level"], re.sub(r"\d+", "N", text))
             if key in unknown or len(unknown) < _MOST_KINDS:
                 unknown.setdefault(key, []).append(told(text))
-    findings = [_finding(kind, about) for kind, about in named.items() if kind.what]
+    findings = [_naming(kind, about) for kind, about in named.values()]
     findings += [_as_printed(level, texts) for (level, _), texts in unknown.items()]
     return tuple(findings)
 
@@ -178,7 +169,6 @@ def _as_printed(level: str, texts: list[str]) -> Finding:
     )
 
 
-def _finding(kind: _Known, about: list[str]) -> Finding:
+def _naming(kind: Finding, about: list[str]) -> Finding:
     names = list(dict.fromkeys(name for name in about if name))
-    what = kind.what.replace("{names}", some_of(names, _NAMES))
-    return Finding(kind.code, kind.severity, "compiler", what, kind.cause, kind.remedy)
+    return replace(kind, what=kind.what.replace("{names}", some_of(names, _NAMES)))
