@@ -69,7 +69,6 @@ def test_ctrl_c_reaches_the_script(tmp_path: Path) -> None:
         "except KeyboardInterrupt:\n    print('stopped')\n    raise SystemExit(7)\n"
     )
     with start_script("test.py", cwd=tmp_path) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=60)
@@ -79,7 +78,6 @@ def test_ctrl_c_reaches_the_script(tmp_path: Path) -> None:
 def test_a_signal_that_ends_it_ends_the_command(tmp_path: Path) -> None:
     (tmp_path / "test.py").write_text("print('up', flush=True)\nimport time\ntime.sleep(60)\n")
     with start_script("test.py", cwd=tmp_path) as process:
-        assert process.stdout is not None
         process.stdout.readline()
         process.terminate()
         assert process.wait(timeout=60) == -signal.SIGTERM

@@ -73,7 +73,6 @@ def test_a_layer_that_is_longer_than_a_segment_may_be(warm: Run, model: Path) ->
 
 def test_chosen_layers(warm: Run, model: Path, tmp_path: Path, plain: bytes) -> None:
     layers = read_container(model).layers
-    assert layers is not None
     name = layers.layers[4].id
     made = warm(
         "segment", model, "--after", "2", "--after", name, "-o", "cut.rknn", "--json", exit=0

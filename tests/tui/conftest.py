@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -28,6 +29,7 @@ __all__ = [
     "screen_text",
     "settle",
     "until",
+    "unwrapped",
     "with_graph",
     "workbench",
     "write_recipe",
@@ -41,6 +43,11 @@ def screen_text(app: App[Any]) -> str:
     """What is on the screen, as text."""
     strips = app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def unwrapped(app: App[Any]) -> str:
+    """The same without frames and line breaks."""
+    return " ".join(re.sub("[│┃▌]", " ", screen_text(app)).split())
 
 
 async def until(pilot: Pilot[None], true: Callable[[], object], what: object = "") -> None:
@@ -64,6 +71,11 @@ _until = until
 
 class Driver(Pilot[None]):
     """A pilot that waits for what is seen."""
+
+    @property
+    def app(self) -> Workbench:
+        """The workbench; of :func:`driven` with another application that one."""
+        return cast(Workbench, self._app)
 
     async def press(
         self,
@@ -89,11 +101,11 @@ class Driver(Pilot[None]):
             await settle(self)
 
     async def sees(self, *texts: str) -> None:
-        """Wait until all texts are on the screen at once."""
+        """Wait until all texts are on the screen at once, as they are or wrapped."""
         missing = list(texts)
 
         def all_there() -> bool:
-            screen = screen_text(self.app)
+            screen = f"{screen_text(self.app)}\n{unwrapped(self.app)}"
             missing[:] = [text for text in texts if text not in screen]
             return not missing
 

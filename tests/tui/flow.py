@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pytest
@@ -37,7 +37,6 @@ __all__ = [
     "opened",
     "pictures",
     "read_form",
-    "shown",
     "to_view",
     "typed",
     "visited",
@@ -105,21 +104,13 @@ def read_form(now: R, texts: Mapping[str, str]) -> R:
     return read
 
 
-def shown(pilot: Driver) -> Workbench:
-    """The workbench that the pilot drives."""
-    app = pilot.app
-    assert isinstance(app, Workbench)
-    return app
-
-
 async def visited(pilot: Driver, workspace: type[W]) -> W:
     """A workspace, shown by its key once the model is open."""
-    app = shown(pilot)
+    app = pilot.app
     await until(pilot, lambda: app.session.model is not None, "a model is open")
     await pilot.press(keys_of(workspace.NAME)[0])
     await until(pilot, lambda: isinstance(app.workspace, workspace), workspace.NAME)
-    assert isinstance(app.workspace, workspace)
-    return app.workspace
+    return cast(W, app.workspace)
 
 
 @asynccontextmanager

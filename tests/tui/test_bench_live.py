@@ -108,7 +108,6 @@ async def test_a_closed_terminal_ends_a_watch_too(board: Boards) -> None:
 
 def workspace_text(app: Workbench) -> str:
     workspace = app.workspace
-    assert isinstance(workspace, Bench)
     return workspace.lines.text()
 
 

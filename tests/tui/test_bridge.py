@@ -53,7 +53,6 @@ async def test_the_list_is_answered_without_the_main_worker_and_after_a_crash(
     await bridge.call(DEVICES_LIST, DeviceListParams())
     assert set(bridge._workers) == {"look"}
     pid = bridge._workers["look"].pid
-    assert pid is not None
     loaded = Path(f"/proc/{pid}/maps").read_text()
     assert not [name for name in ("/numpy/", "/onnx/", "/onnxruntime/") if name in loaded]
     os.kill(pid, signal.SIGKILL)
@@ -78,7 +77,6 @@ async def test_a_lost_worker_is_started_again_by_itself(session_home: Path) -> N
     await bridge.call(WARM, Nothing())
     worker = bridge._workers["main"]
     pid = worker.pid
-    assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     asked = asyncio.ensure_future(bridge.call(WARM, Nothing()))
     await asyncio.sleep(0.1)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rknntui.app import Workbench
 from rknntui.screens.dialogs.dialogs import ErrorDialog
 from rknntui.screens.recipe.workspace import Recipe
-from tests.tui.conftest import screen_text, until, workbench, write_recipe
+from tests.tui.conftest import until, unwrapped, workbench, write_recipe
 from tests.tui.flow import opened
 
 SIZE = (80, 24)
@@ -37,11 +36,6 @@ RECIPES = {
 }
 
 
-def said(app: Workbench) -> str:
-    """The text on the screen without frames and line breaks."""
-    return " ".join(screen_text(app).replace("│", " ").split())
-
-
 @pytest.mark.parametrize("case", RECIPES)
 async def test_a_broken_recipe_says_the_line_and_what_is_missing(
     case: str, tmp_path: Path, demo: Path
@@ -52,10 +46,8 @@ async def test_a_broken_recipe_says_the_line_and_what_is_missing(
         await until(pilot, lambda: app.session.model is not None, "a model is open")
         app.open_path(str(tmp_path / "broken.yaml"))
         await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "one error")
-        await pilot.pause()
-        for part in parts:
-            assert part in said(app), screen_text(app)
-        assert "go to" not in said(app), "the open recipe cannot mend another file"
+        await pilot.sees(*parts)
+        assert "go to" not in unwrapped(app), "the open recipe cannot mend another file"
         await pilot.press("escape", until=lambda: len(app.screen_stack) == 1)
         assert app.session.recipe["model"] == str(demo / "digits_demo.onnx"), "nothing is lost"
 
@@ -65,9 +57,9 @@ async def test_a_broken_model_says_what_it_is_and_what_to_do(tmp_path: Path, dem
     cut.write_bytes((demo / "digits_demo.onnx").read_bytes()[:400])
     async with workbench(cut) as (app, pilot):
         await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "one error")
-        await pilot.pause()
-        for part in ("damaged ONNX model of 400 bytes", "Likely cause", "Fix", "export it again"):
-            assert part in said(app), screen_text(app)
+        await pilot.sees(
+            "damaged ONNX model of 400 bytes", "Likely cause", "Fix", "export it again"
+        )
         await pilot.press("escape", until=lambda: len(app.screen_stack) == 1)
         assert app.current == "overview"
         await pilot.press("o", sees="Open a model")
@@ -82,11 +74,11 @@ async def test_a_broken_dataset_is_a_problem_of_its_option_and_n_leads_to_the_li
     async with opened(recipe, Recipe) as (app, pilot, workspace):
         await until(pilot, lambda: "dataset" in app.session.all_problems, "it is told")
         assert app.session.all_problems["dataset"].startswith("A sample cannot be read; line 4: ")
-        await pilot.press("n", until=lambda: "line 4: " in said(app))
+        await pilot.press("n", sees="line 4: ")
         await pilot.press("n")
         assert workspace.view == "Data"
         assert workspace.samples.table.record.line == 4
-        await until(pilot, lambda: "dataset line 4" in said(app), "and at its sample")
+        await pilot.sees("dataset line 4")
         await pilot.press("N")
         assert workspace.view == "Options"
 
@@ -98,5 +90,5 @@ async def test_a_dataset_that_is_gone_leads_to_the_choice_of_another(
     (tmp_path / "dataset.txt").unlink()
     async with opened(recipe, Recipe) as (app, pilot, _):
         await until(pilot, lambda: "dataset" in app.session.all_problems, "it is told")
-        await pilot.press("n", until=lambda: "does not exist" in said(app))
+        await pilot.press("n", sees="does not exist")
         await pilot.press("enter", sees="Choose a dataset.txt or a folder")

@@ -32,7 +32,7 @@ from rknntui.session.job_view_model import JobView, job_title
 from rknntui.workspaces import keys_of
 from tests.safety import PATIENCE
 from tests.tui.conftest import Driver, screen_text, settle, until, workbench, write_recipe
-from tests.tui.flow import opened, shown
+from tests.tui.flow import opened
 from tests.tui.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("own_workers")
@@ -49,11 +49,10 @@ def builds() -> list[JobRecord]:
 
 async def built(pilot: Driver, many: int) -> None:
     """So many builds are in the history, and nothing runs."""
-    app = shown(pilot)
+    app = pilot.app
     idle = lambda: len(builds()) == many and app.session.running is None  # noqa: E731
     await until(pilot, idle, f"{many} builds")
     workspace = app.workspace
-    assert isinstance(workspace, Builds)
     rows = lambda: [row.state for row in workspace.history.records]  # noqa: E731
     await until(pilot, lambda: rows() == ["done"] * many, "all are done")
 

@@ -35,7 +35,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> CostAnswers:
 async def on_chips(recipe: Path, **more: Any) -> AsyncIterator[tuple[Workbench, Driver, Chips]]:
     """Chips, with the estimates of all chips."""
     async with opened(recipe, Chips, **more) as (app, pilot, workspace):
-        await pilot.sees("15 chips in")
+        await pilot.sees("15 chips")
         yield app, pilot, workspace
 
 
@@ -255,7 +255,7 @@ async def test_nothing_waits_for_an_estimate_and_its_error_is_told(
         await pilot.sees(told)
         answers.refused = None
         app.workspace.action_estimate()
-        await pilot.sees("15 chips in")
+        await pilot.sees("15 chips")
         app.session.set_value("target_platform", "rk3562")
         await pilot.sees("rk3562 ·")
         await until(pilot, lambda: "target_platform" in answers.asked[-1][1].recipe, "of it")

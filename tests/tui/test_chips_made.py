@@ -42,7 +42,7 @@ async def on_compile(
     """The chips, with the cursor on one and the toolkits known."""
     async with opened(recipe, Chips) as (app, pilot, workspace):
         await until(pilot, lambda: workspace.toolkits.rows is not None, "the toolkits")
-        await pilot.sees("15 chips in")
+        await pilot.sees("15 chips")
         workspace.views.chips.table.select_record("chip", chip)
         await pilot.pause()
         yield app, pilot, workspace
@@ -93,7 +93,6 @@ async def test_a_container_is_encrypted_with_a_key_that_is_typed_twice(
         await pilot.press("escape")
         workspace.views.exports.table.select_record("name", "encrypted .rknn")
         await pilot.press("enter", sees="Encrypt a model")
-        assert isinstance(app.screen, RequestDialog)
         assert app.screen.query_one("#path", PathInput).value == str(plain)  # was written last
         await pilot.press("down", "down", sees="half a second")
         await pilot.press("down", "down", "space", sees="[x]")
@@ -142,7 +141,7 @@ async def test_chips_are_marked_compiled_and_shown_with_printed_and_estimated_fi
         await pilot.sees("is no number, and there is no")
         answers.open.clear()
         await pilot.press("ctrl+u", "8", "enter", sees=("▶ 30%", "waiting"))
-        text = screen_text(app)
+        screen_text(app)
         assert "I rknn building" in screen_text(app)  # its log
         asked = answers.asked[-1][1]
         assert asked.chips == ("rk3576", "rk3588")
@@ -150,20 +149,16 @@ async def test_chips_are_marked_compiled_and_shown_with_printed_and_estimated_fi
         assert (asked.quantizer, asked.samples, asked.force) == ("ours", 8, False)
         answers.open.set()
         await pilot.sees("✓ compiled", "the output is kept in float")
-        text = screen_text(app)
         await pilot.press("d", sees="side file: /tmp/digits-rk35")
-        text = " ".join(screen_text(app).split())
-        assert "cycles 20,400 printed, 20,000 estimated (+2.0 % over 5 of 5 layers)" in text
-        assert "second opinion (simulated) logits: 99.950 % equal, at most 1 steps apart" in text
+        await pilot.sees("cycles 20,400 printed, 20,000 estimated (+2.0 % over 5 of 5 layers)")
+        await pilot.sees("second opinion (simulated) logits: 99.950 % equal, at most 1 steps apart")
         await pilot.press("Y")
         assert app.clipboard == (
             f"rknntui compile {tmp_path / 'demo.yaml'} --chip rk3576 --chip rk3588 --output "
             "'digits_demo-{chip}.rknn' --quantizer ours --samples 8"
         )
         await pilot.press("escape", "a")
-        await until(
-            pilot, lambda: app.session.recipe.get("quantized_dtype") is None, "the fix is default"
-        )
+        await until(pilot, lambda: app.session.recipe.get("quantized_dtype") is None)
 
 
 async def test_what_is_compiled_for_the_target_is_what_boards_run_and_its_layers_are_known(
@@ -253,9 +248,9 @@ async def test_without_a_toolkit_the_view_names_the_key_that_installs_one(
     digits: Path, answers: CompileAnswers
 ) -> None:
     answers.toolkits = ()
-    async with on_compile(digits) as (app, pilot, workspace):
+    async with on_compile(digits) as (_, pilot, workspace):
         await pilot.press("d", sees="No toolkit of the vendor is set up")
-        assert "In Toolkits i installs rknn-toolkit2" in " ".join(screen_text(app).split())
+        await pilot.sees("In Toolkits i installs rknn-toolkit2")
         await pilot.press("r", until=lambda: workspace.disabled_reason("run"))
         assert not any(name == "compile" for name, _ in answers.asked)
         answers.open.clear()
@@ -365,7 +360,7 @@ async def test_other_workspaces_lead_here_and_results_outlive_a_restart(digits: 
         app.session.result_found(job, CompiledModels(model="m", chips=(compiled("rk3562"),)))
         await pilot.sees("✓ compiled")
         app.session.set_value("quantized_algorithm", "mmse")
-        await pilot.sees("15 chips in")
+        await pilot.sees("15 chips")
         workspace.views.chips.table.select_record("chip", "rk3562")
         await pilot.sees("The recipe changed since")
 

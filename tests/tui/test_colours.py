@@ -166,10 +166,10 @@ async def test_a_bad_theme_falls_back_with_a_notice(
 ) -> None:
     own_theme(own_home, content)
     save_state(State(theme="mine"), pytest.fail)
-    async with workbench(notices=True, kept=True) as (app, _):
+    async with workbench(notices=True, kept=True) as (app, pilot):
         assert app.theme == "dark"
         # the notice is wrapped where it has to be, with a bar before each of its lines
-        assert said in " ".join(screen_text(app).replace("▌", "").split())
+        await pilot.sees(said)
 
 
 async def test_good_variables_of_a_theme_are_taken(own_home: Path) -> None:

@@ -16,7 +16,7 @@ from rknntui.session.steps import next_step, steps
 from rknntui.workspaces import keys_of
 from tests.cli.conftest import python
 from tests.tui.conftest import driven, screen_text, until, workbench, write_recipe
-from tests.tui.flow import choose_path, pictures, shown, typed
+from tests.tui.flow import choose_path, pictures, typed
 
 pytestmark = pytest.mark.usefixtures("own_workers")
 
@@ -30,13 +30,11 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
     shutil.copyfile(demo / "digits_demo.onnx", model)
     out = tmp_path / "digits.rknn"
     async with driven(Workbench(state_kept=False)) as pilot:
-        app = shown(pilot)
+        app = pilot.app
         # open
         await pilot.press("o")
         await choose_path(pilot, model)
-        await until(
-            pilot, lambda: next_step(steps(app.session)).name == "dataset", "samples are next"
-        )
+        await until(pilot, lambda: next_step(steps(app.session)).name == "dataset")
 
         # samples, mean and std in one form
         await pilot.press("enter", sees="mean and std")

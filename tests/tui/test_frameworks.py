@@ -26,7 +26,7 @@ from tests.container.vendor import build
 from tests.frontends.mxnet.networks import Network
 from tests.frontends.mxnet.networks import source as mxnet_source
 from tests.tui.conftest import Driver, screen_text, until, workbench
-from tests.tui.flow import model_view, shown
+from tests.tui.flow import model_view
 
 SIZE = (80, 24)
 pytestmark = pytest.mark.usefixtures("warm")
@@ -54,7 +54,7 @@ def mxnet(folder: Path, *names: str, op: str = "Activation") -> Path:
 
 
 async def is_open(pilot: Driver) -> Workbench:
-    app = shown(pilot)
+    app = pilot.app
     await until(pilot, lambda: app.session.model is not None, "a model is open")
     await pilot.press(keys_of("model")[0], until=lambda: app.current == "model")
     await until(pilot, lambda: app.workspace.detail.text().count("\n") > 5, "its facts")
@@ -328,9 +328,7 @@ async def test_a_traced_model_takes_the_sizes_that_it_was_traced_with(traced: Pa
         await pilot.press("a")
         assert app.session.recipe["input_size_list"] == [[1, 3, 16, 16]]
         await pilot.press("1")
-        await until(
-            pilot, lambda: app.workspace.unavailable_reason("load") == "", "it can be converted"
-        )
+        await until(pilot, lambda: app.workspace.unavailable_reason("load") == "")
         await converted(pilot, app)
         await until(pilot, lambda: app.session.model.loaded, "converted")
         assert "1x5 float32" in detail(app)

@@ -14,7 +14,7 @@ from rknntui.app import Workbench
 from rknntui.screens.layers.guide import step_lines
 from rknntui.screens.layers.workspace import Layers
 from tests.tui.conftest import screen_text, until, workbench
-from tests.tui.flow import read_form, shown
+from tests.tui.flow import read_form
 
 SIZE = (80, 24)
 STEP = Step(
@@ -43,7 +43,6 @@ async def test_one_key_applies_what_a_step_advises_and_one_takes_it_back() -> No
     async with workbench() as (app, pilot):
         await pilot.press("3", "D", sees="r runs the first step")
         workspace = app.workspace
-        assert isinstance(workspace, Layers)
         workspace.guide.take(Answer(STEP, NextStep("B3.2", "Ranges", "x"), 2))
         await pilot.sees("✗ fail", "r next: Ranges: x")
         await pilot.press("a")
@@ -82,7 +81,7 @@ def test_axes_are_options_with_values_of_theirs() -> None:
 
 
 async def built(pilot) -> Workbench:
-    app = shown(pilot)
+    app = pilot.app
     await until(pilot, lambda: app.session.model is not None, "a model is open")
     await pilot.press("f9", "b", until=lambda: app.session.summary is not None)
     return app

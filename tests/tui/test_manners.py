@@ -93,7 +93,6 @@ async def test_every_column_that_sorts_has_a_name() -> None:
     async with workbench(size=(140, 40), kept=True) as (app, pilot):
         await pilot.press("3", "D", rests=True)
         layers = app.workspace
-        assert isinstance(layers, Layers)
         layers.guide.take(Answer(guide_step("a", "A"), None, 1))
         await settle(pilot)
         await pilot.press("s", rests=True)

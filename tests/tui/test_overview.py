@@ -208,9 +208,7 @@ async def test_enter_alone_builds_and_gains_and_times_come_by_themselves(own_hom
     async with workbench(recipe={**demo_recipe(), "target_platform": "rk3588"}) as (app, pilot):
         await opened(pilot)
         assert app.workspace is not None
-        await until(
-            pilot, lambda: next_step(steps(app.session)).name == "build", "the build is next"
-        )
+        await until(pilot, lambda: next_step(steps(app.session)).name == "build")
         await pilot.press("enter", until=lambda: app.session.summary is not None)
         panel = app.workspace.panel("promote")
         await until(pilot, lambda: panel.items, "gains")
@@ -232,7 +230,6 @@ async def test_enter_alone_builds_and_gains_and_times_come_by_themselves(own_hom
 
 async def opened(pilot: Driver) -> None:
     app = pilot.app
-    assert isinstance(app, Workbench)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
     await until(pilot, lambda: app.session.dataset is not None, "its samples are looked at")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.wire.build import Simulated
 from rknntui.screens.result.workspace import Result
 from tests.tui.conftest import screen_text, until, write_recipe
 from tests.tui.flow import choose_path, opened
@@ -25,14 +24,12 @@ async def test_a_picture_runs_beside_float_and_is_saved(
         await choose_path(pilot, picture)
         await pilot.press("r")
         await pilot.sees("Largest values of logits · 10", "measured, no NPU time", "005.png")
-        text = screen_text(app)
-        assert "dB from float (simulated). The largest value is at" in " ".join(text.split())
+        await pilot.sees("dB from float (simulated). The largest value is at")
         output = workspace.outputs.records[0]
         assert output.shape == (1, 10)
         values = [item.value for item in output.top]
         assert values == sorted(values, reverse=True)
         assert values[0] == output.maximum
-        assert output.beside is not None
         assert output.beside.at[0] == pytest.approx(values[0], abs=0.5)
 
         await pilot.press("x")
@@ -50,20 +47,17 @@ async def test_a_picture_runs_beside_float_and_is_saved(
         await pilot.press("c")
         assert workspace.results.run is None
         await pilot.press("r", until=lambda: workspace.results.run is not None)
-        assert isinstance(workspace.results.run, Simulated)
         assert workspace.results.run.arithmetic == "reference"
         assert "quantized, reference, simulated" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard == f"{line} --arithmetic reference"
 
         await pilot.press("v", "r", until=lambda: workspace.results.run is not None)
-        assert isinstance(workspace.results.run, Simulated)
         assert workspace.results.run.as_compiled
         assert "quantized, reference, as compiled" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard == f"{line} --as-compiled --arithmetic reference"
         await pilot.press("V")
-        assert isinstance(workspace.results.run, Simulated)
         assert not workspace.results.run.as_compiled
 
 
@@ -75,9 +69,7 @@ async def test_samples_are_taken_in_turn_and_results_stay_with_their_model(
         for key, sample in (("r", 1), ("right_square_bracket", 2), ("left_square_bracket", 1)):
             before = workspace.results.run
             await pilot.press(key)
-            await until(
-                pilot, lambda before=before: workspace.results.run not in (None, before), key
-            )
+            await until(pilot, lambda before=before: workspace.results.run not in (None, before))
             assert f"sample {sample} of 3" in screen_text(app)
         await pilot.press("left_square_bracket", sees="sample 3 of 3")
         app.open_path(str(recipe))

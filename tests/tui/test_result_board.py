@@ -130,7 +130,6 @@ async def test_the_copied_command_is_one_that_the_command_line_takes() -> None:
         words = Subject(session, "Board").command_line({"x": "a b.npy"}, "")
         assert words[:2] == ["rknntui", "run"]
         command = cli.get_command(click.Context(cli), "run")
-        assert command is not None
         told = command.make_context("run", words[2:]).params
         assert told["param_device"] == BOARD
         assert told["param_inputs"] == (str(Path("a b.npy").absolute()),)

@@ -70,7 +70,6 @@ async def test_number_keys_reach_every_workspace_and_the_footer_holds_eight_keys
         for name in WORKSPACES:
             await pilot.press(keys_of(name)[0], until=lambda name=name: app.current == name)
             await settle(pilot)
-            assert app.focused is not None
             assert app.workspace in app.focused.ancestors_with_self
             footer = screen_text(app).splitlines()[-1]
             assert "? Help" in footer
@@ -286,9 +285,7 @@ async def test_esc_ends_a_question_that_is_never_answered(model: Path) -> None:
         await pilot.press("escape", until=lambda: not worker.alive)
         await pilot.sees("request was cancelled")
         app.open_path(str(model))
-        await until(
-            pilot, lambda: app.bridge.state == "ready" and app.bridge._workers["main"].pid, "again"
-        )
+        await until(pilot, lambda: app.bridge.state == "ready" and app.bridge._workers["main"].pid)
 
 
 async def test_the_mouse_reaches_tabs_and_keys() -> None:
@@ -374,7 +371,6 @@ async def test_a_pane_that_is_zoomed_leaves_the_lines_of_state_and_keys() -> Non
         lines = screen_text(app).splitlines()
         assert "Esc shows the other panes again" in lines[0]
         assert lines[-1].endswith("Palette "), "the keys stay"
-        assert app.focused is not None
         assert app.focused.region.height == SIZE[1] - 3, "and all else is the pane's"
         await pilot.press(keys_of("builds")[0], rests=True)
         assert app.screen.maximized is None, "another workspace is shown whole"

@@ -11,8 +11,6 @@ import pytest
 
 from rknntui.app import Workbench
 from rknntui.demo import demo_folder
-from rknntui.screens.bench.workspace import Bench
-from rknntui.screens.chips.workspace import Chips
 from scripts.tasks import TASKS, play
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import adb_server
@@ -62,7 +60,6 @@ async def test_b_two_promotions_within_five_percent_and_an_export(
     async with played("b") as (app, pilot):
         assert len(app.session.recipe["quantized_layers"]) == 2
         percent = re.search(r"ms \(\+([\d.]+) %\)", screen_text(app))
-        assert percent is not None
         assert 0 < float(percent[1]) <= 5
         await until(pilot, (tmp_path / "faces.rknn").is_file, "the export")
 
@@ -70,7 +67,6 @@ async def test_b_two_promotions_within_five_percent_and_an_export(
 async def test_c_chips_at_25_frames_a_second_and_what_the_others_need(played: Played) -> None:
     async with played("c") as (app, pilot):
         workspace = app.workspace
-        assert isinstance(workspace, Chips)
         table = workspace.views.chips.table
         rows = lambda: {str(row["chip"]): row for row in table.records}  # noqa: E731
         needs = lambda: rows()["rv1106"].get("way") not in (None, "", "…")  # noqa: E731
@@ -87,7 +83,6 @@ async def test_c_chips_at_25_frames_a_second_and_what_the_others_need(played: Pl
 async def test_e_an_emulated_board_from_nothing(adb_server: AdbServer, played: Played) -> None:
     async with played("e") as (app, pilot):
         workspace = app.workspace
-        assert isinstance(workspace, Bench)
         await until(pilot, lambda: workspace.run.result, "the run ends in order, and is kept")
         assert "14 layers agree up to rounding" in screen_text(app)
         assert "emulated" in screen_text(app)

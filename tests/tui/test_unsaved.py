@@ -44,7 +44,6 @@ async def _changed(model: Path) -> AsyncIterator[tuple[Workbench, Driver, dict[s
 async def _open(pilot: Driver, path: Path) -> None:
     """Press o and type a path."""
     app = pilot.app
-    assert isinstance(app, Workbench)
     await pilot.press("o")
     app.screen.query_one(Input).value = str(path)
     await pilot.press("enter", until=lambda: app.session.path == str(path))
@@ -59,7 +58,6 @@ def _told(app: Workbench) -> list[str]:
 
 async def _opened(pilot: Driver, path: Path) -> Workbench:
     app = pilot.app
-    assert isinstance(app, Workbench)
     await until(pilot, lambda: app.session.path == str(path), f"{path.name} is open")
     await settle(pilot)
     return app
@@ -141,7 +139,6 @@ async def test_a_recipe_file_has_its_own_draft(models: tuple[Path, Path], tmp_pa
         assert app.session.history.saved == in_file
         assert app.session.recipe_path == str(recipe)
         shown = app.session.model
-        assert shown is not None
         assert [output.name for output in shown.outputs] == ["/stage0/block0/add_out"]
         # opening the very file that is open reads it again; that is a step of undo too
         await _open(pilot, recipe)
@@ -187,7 +184,6 @@ async def test_drafts_on_disk_are_private_few_and_checked(tmp_path: Path) -> Non
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
     path = f"/models/{KEPT + 4}.onnx"
     found = Drafts(folder).of(path)
-    assert found is not None
     assert found.recipe["dataset_count"] == KEPT + 4
     for file in files:
         file.write_text(_OTHER)

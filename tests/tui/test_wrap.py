@@ -17,7 +17,6 @@ from rknntui.screens.dialogs.dialogs import ConfirmDialog
 from rknntui.screens.dialogs.help import HelpDialog
 from rknntui.screens.dialogs.lists import RemedyDialog
 from rknntui.screens.dialogs.picker import PathPicker
-from rknntui.screens.model.workspace import ModelWorkspace
 from rknntui.screens.recipe.words import issue_lines
 from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.records import RecordTable
@@ -156,7 +155,6 @@ def test_columns_show_whole_texts_where_there_is_room() -> None:
 async def test_the_detail_of_a_node_is_wrapped_to_a_terminal_that_grows(model: Path) -> None:
     async with with_graph(model) as (app, pilot):
         workspace = app.workspace
-        assert isinstance(workspace, ModelWorkspace)
         await until(pilot, lambda: "File type" in workspace.detail.text(), "the model's details")
         narrow = workspace.detail.text()
         await pilot.resize_terminal(200, 60)
