@@ -27,7 +27,7 @@ def open_workbench(
         sys.stderr.write(f"{line}\n")
     if app.crash is not None:
         from engine import sanitize
-        from rknntui.crash_report import crash_line
+        from rknntui.screens.dialogs.dialogs import crash_line
 
         what = f"{type(app.crash).__name__}: {sanitize(str(app.crash))}"
         sys.stderr.write(

@@ -205,14 +205,13 @@ class Opener:
 
     def tell_error(self, error: Exception) -> None:
         """Tell an error in a dialog, once; where it is about a key, ask for that."""
-        from rknntui.crash_report import error_screen
-        from rknntui.screens.dialogs.dialogs import ErrorDialog
+        from rknntui.screens.dialogs.dialogs import ErrorDialog, error_dialog
 
         shown = self._app.screen
         if self._lacks_key(error):
             self._app.do(self._ask_again(error))
         elif not (isinstance(shown, ErrorDialog) and str(shown.error) == str(error)):
-            self._app.push_screen(error_screen(error))
+            self._app.push_screen(error_dialog(error))
 
     def _lacks_key(self, error: Exception) -> bool:
         """Whether an error is about the key of the open container: the worker that had it ended,

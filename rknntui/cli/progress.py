@@ -13,9 +13,9 @@ from engine.wire.formats import DURATION
 class Narrator:
     """Turns events into lines; on a terminal the progress of a stage rewrites one line."""
 
-    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         # a process may be started without standard error
-        self._stream: TextIO | None = stream or sys.stderr
+        self._stream: TextIO | None = sys.stderr
         self._quiet = quiet or self._stream is None
         self._live = not self._quiet and self._stream is not None and self._stream.isatty()
         self._titles: dict[str, str] = {}

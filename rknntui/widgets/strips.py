@@ -97,8 +97,8 @@ class Painted(Widget):
     }
     """
 
-    def paint(self, line: Iterable[tuple[str, str]], width: int, start: int = 0) -> Strip:
-        """The strip of a line, cut or padded to ``width`` cells from cell ``start`` on.
+    def paint(self, line: Iterable[tuple[str, str]], width: int) -> Strip:
+        """The strip of a line, cut or padded to ``width`` cells.
 
         Nothing in it can steer the terminal, wherever the text is from. Neighbours of one style
         are one segment, and blanks need no colour: each costs about 40 bytes on the line.
@@ -113,7 +113,7 @@ class Painted(Widget):
             )
             for text, name in line
         ]
-        return Strip(segments).crop_extend(start, start + width, base).simplify()
+        return Strip(segments).crop_extend(0, width, base).simplify()
 
     def style_strip(self, strip: Strip, name: str) -> Strip:
         """The strip with a named style over all of it; the style's colours win."""

@@ -11,9 +11,9 @@ from engine.wire.monitor import ReplayParams
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.screens.bench.tracks import BoardTrack, Track
 from rknntui.widgets.charts import bars
-from rknntui.widgets.findings import wrapped
 from rknntui.widgets.one_line import Fact, fit_facts
 from rknntui.widgets.strips import cells
+from rknntui.widgets.wrap import wrapped
 
 if TYPE_CHECKING:
     from rknntui.screens.bench.live import Measuring, Watch

@@ -36,7 +36,7 @@ from rknntui.screens.bench.tracks import BoardTrack, Track
 from rknntui.screens.dialogs.picker import PathPicker, ask_new_file
 from rknntui.screens.dialogs.request import Form
 from rknntui.session.messages import Bench
-from rknntui.widgets.findings import error_text
+from rknntui.widgets.wrap import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -24,13 +24,13 @@ from rknntui.screens.base.views import Views
 from rknntui.screens.bench import words
 from rknntui.screens.bench.lines import spark
 from rknntui.widgets.charts import CurveChart, Series
-from rknntui.widgets.findings import told
 from rknntui.widgets.layer_table import BAR, LayerTable, LayerView
 from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.one_line import ViewBar
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import bar
+from rknntui.widgets.wrap import told
 
 if TYPE_CHECKING:
     from textual.widget import Widget

@@ -9,7 +9,7 @@ from engine.wire.board import About
 from engine.wire.board_tables import BOARDS, state_sign
 from engine.wire.devices import EXAMINED
 from rknntui.keys.actions import key_text, with_keys
-from rknntui.widgets.findings import error_text, finding_lines, told, wrapped
+from rknntui.widgets.wrap import error_text, finding_lines, told, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -21,10 +21,10 @@ from engine import (
 from engine.wire.build import BUILD, BuildSummary
 from engine.wire.method import Query
 from rknntui.session.job_view_model import JobView
-from rknntui.widgets.findings import wrapped
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import SidePane
 from rknntui.widgets.one_line import SearchLine
+from rknntui.widgets.wrap import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

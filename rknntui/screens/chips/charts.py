@@ -19,12 +19,12 @@ from engine.wire.layers import layer_rows
 from rknntui.screens.chips import words
 from rknntui.widgets.charts import Axis, Chart, Spot, scatter, short
 from rknntui.widgets.divider import Divider
-from rknntui.widgets.findings import told
 from rknntui.widgets.layer_table import LayerTable, LayerView
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable, name_text
 from rknntui.widgets.strips import Line, fit
+from rknntui.widgets.wrap import told
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

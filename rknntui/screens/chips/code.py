@@ -16,9 +16,9 @@ from rknntui.keys.commandline import command_with
 from rknntui.screens.chips.compiling import APPLIES
 from rknntui.screens.dialogs.request import Form
 from rknntui.widgets.divider import Divider
-from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
+from rknntui.widgets.wrap import finding_lines, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

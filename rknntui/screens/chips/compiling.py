@@ -14,7 +14,7 @@ from engine.wire.formats import PROGRESS
 from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
 from rknntui.screens.dialogs.request import Form
-from rknntui.widgets.findings import finding_lines, told, wrapped
+from rknntui.widgets.wrap import finding_lines, told, wrapped
 
 if TYPE_CHECKING:
     from engine import StageProgress

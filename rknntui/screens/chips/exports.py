@@ -24,9 +24,9 @@ from rknntui.keys.actions import with_keys
 from rknntui.keys.commandline import command_with
 from rknntui.screens.dialogs.picker import ask_overwrite
 from rknntui.screens.dialogs.request import Form
-from rknntui.widgets.findings import wrapped
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
+from rknntui.widgets.wrap import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

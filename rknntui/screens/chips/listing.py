@@ -14,11 +14,11 @@ from engine.wire.layers import LayerFigures, by_layer, layer_rows
 from engine.wire.table import Column, Record, Table, since
 from rknntui.keys.actions import with_keys
 from rknntui.screens.chips import words
-from rknntui.widgets.findings import told
 from rknntui.widgets.job_pane import WithJob
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import bar
+from rknntui.widgets.wrap import told
 
 if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate

@@ -26,10 +26,10 @@ from rknntui.screens.dialogs.dialogs import ConfirmDialog, ask_user, error_parts
 from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.dialogs.request import Form
 from rknntui.session.target import toolkit_for
-from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.job_pane import WithJob
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
+from rknntui.widgets.wrap import finding_lines, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

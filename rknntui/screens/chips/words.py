@@ -28,8 +28,8 @@ from rknntui.screens.chips.estimates import scenario_words
 from rknntui.screens.chips.exports import export_command
 from rknntui.screens.chips.toolkits import NO_TOOLKIT
 from rknntui.session.target import generation_of
-from rknntui.widgets.findings import finding_lines, told
 from rknntui.widgets.one_line import Fact
+from rknntui.widgets.wrap import finding_lines, told
 
 if TYPE_CHECKING:
     from engine.wire.cost import ChipEstimate, ChipFacts

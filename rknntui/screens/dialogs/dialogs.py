@@ -199,6 +199,30 @@ class ErrorDialog(TextDialog):
             self.app.post_message(GoToOption(self.option))
 
 
+def error_dialog(error: Exception) -> ErrorDialog:
+    """The dialog of an error: a known one as it is; one of this program is logged."""
+    from engine import EngineError
+
+    if isinstance(error, EngineError):
+        return ErrorDialog(error)
+    shown = EngineError(
+        f"Internal error in the workbench: {type(error).__name__}: {error}.",
+        cause=f"This is a bug in rknntui; please report it. {crash_line(error)}",
+        remedy="The workbench continues; the last action may have failed.",
+    )
+    return ErrorDialog(shown)
+
+
+def crash_line(error: BaseException) -> str:
+    """Log a mistake of this program; one line that says where."""
+    from engine import log_crash
+
+    try:
+        return f"Details: {log_crash(error)}"
+    except OSError as failure:
+        return f"Its details could not be written: {failure}."
+
+
 def error_parts(error: Exception) -> dict[str, str]:
     """``what``, ``cause`` and ``remedy`` of an error; of one that has none what it says."""
     parts = {name: str(getattr(error, name, "")) for name in ("what", "cause", "remedy")}

@@ -18,10 +18,9 @@ from engine.wire.project_tables import GRAPH_NODES
 from rknntui.arguments import source_names, source_options
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.widgets.charts import Histogram, histogram_lines
-from rknntui.widgets.findings import SIGNS
 from rknntui.widgets.line_list import Rows, SidePane
 from rknntui.widgets.strips import Line, fit
-from rknntui.widgets.wrap import wrap
+from rknntui.widgets.wrap import SIGNS, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -23,9 +23,9 @@ from engine.wire.formats import (
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.session.steps import Step, placement
 from rknntui.session.target import mismatches
-from rknntui.widgets.findings import SIGNS
 from rknntui.widgets.one_line import Fact, fit_facts
 from rknntui.widgets.strips import bar, cells, fit
+from rknntui.widgets.wrap import SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,10 +27,10 @@ from rknntui.screens.dialogs.request import Form
 from rknntui.screens.overview import words
 from rknntui.session.promotion import LayerEdits
 from rknntui.session.steps import Step, next_step, steps
-from rknntui.widgets.findings import finding_lines
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.one_line import Fact, fit_facts
 from rknntui.widgets.strips import shorten
+from rknntui.widgets.wrap import finding_lines
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

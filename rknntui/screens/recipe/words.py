@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from engine import OPTIONS, Finding, sanitize
 from rknntui.keys.actions import key_text, with_keys
 from rknntui.session.target import generation_of
-from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.one_line import Fact
-from rknntui.widgets.wrap import wrap_line
+from rknntui.widgets.wrap import finding_lines, wrap_line, wrapped
 
 if TYPE_CHECKING:
     from engine import Option

@@ -19,11 +19,11 @@ from rknntui.screens.dialogs.picker import PathPicker, start_folder
 from rknntui.screens.result.requests import SCORE, SIDES
 from rknntui.screens.result.words import beside_lines
 from rknntui.widgets.divider import Divider
-from rknntui.widgets.findings import told
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.strips import bar
+from rknntui.widgets.wrap import told
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

@@ -11,8 +11,8 @@ from engine.wire.formats import DURATION, FIGURE, MILLISECONDS, PERCENT, PROGRES
 from engine.wire.table import LOW_DB
 from rknntui.keys.actions import key_text
 from rknntui.screens.result.requests import SCORE
-from rknntui.widgets.findings import told
 from rknntui.widgets.one_line import Fact
+from rknntui.widgets.wrap import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
