@@ -13,14 +13,13 @@ import itertools
 import json
 import os
 import shlex
-import shutil
 import sys
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rknntui_emulator.boards import BOARDS, elf_header
+from rknntui_emulator.boards import BOARDS
 from rknntui_emulator.connection import OKAY, Connection, Packet, Stream
 from rknntui_emulator.emulator import BoardEmulator
 from rknntui_emulator.sandbox import Sandbox
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from rknntui_emulator.runtime.answers import Answers
     from tests.devices.ssh.server import Sshd
 
-__all__ = ["Faults", "FaultyBoard", "Software"]
+__all__ = ["Faults", "FaultyBoard"]
 
 AUTH = int.from_bytes(b"AUTH", "little")
 AUTH_TOKEN, AUTH_SIGNATURE, AUTH_PUBLIC_KEY = 1, 2, 3
@@ -66,22 +65,6 @@ class Faults:
     disk_free: int | None = None
     keep_partial: bool = False
     read_only: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Software:
-    """What is installed on a board.
-
-    Attributes:
-        runtime: whether the runtime library is there.
-        runtime_version, server_version: None are the board's own.
-        server_runs: whether rknn_server is running.
-    """
-
-    runtime: bool = True
-    runtime_version: str | None = None
-    server_version: str | None = None
-    server_runs: bool = True
 
 
 class _Sandbox(Sandbox):
@@ -200,19 +183,13 @@ class _Connection(Connection):
             await self.send(Packet(AUTH, AUTH_TOKEN, 0, os.urandom(20)))
         elif packet.first == AUTH_PUBLIC_KEY:
             self._log(f"AUTH public key of {payload[-32:]!r}")
-            self._spawn(self._await_permission())
 
     async def _welcome(self) -> None:
         if self._faults.refuse_connection:
             return
-        if self._board.asks and not self._board.allowed.is_set():
+        if self._board.asks:
             await self.send(Packet(AUTH, AUTH_TOKEN, 0, os.urandom(20)))
         else:
-            await super()._welcome()
-
-    async def _await_permission(self) -> None:
-        await self._board.allowed.wait()
-        with contextlib.suppress(ConnectionError):
             await super()._welcome()
 
 
@@ -221,9 +198,8 @@ class FaultyBoard(BoardEmulator):
 
     Args:
         chip, port, android: as of :class:`BoardEmulator`.
-        auth: the host has to be allowed first, see :attr:`authorized`.
+        auth: the host has to be allowed first, and is not.
         serial, model, product: what it says of itself, sent as they are; None are its own.
-        software: what is installed on it; None is everything, in the board's own versions.
 
     Attributes:
         faults: what goes wrong, to be changed at any time.
@@ -243,15 +219,13 @@ class FaultyBoard(BoardEmulator):
         serial: str | None = None,
         model: str | None = None,
         product: str | None = None,
-        software: Software | None = None,
     ) -> None:
         self.faults = Faults()
         self.events: list[str] = []
-        self.asks, self.allowed = auth, asyncio.Event()
+        self.asks = auth
         own = {"serial": serial, "model": model, "listed": model, "product": product}
         board = replace(BOARDS[chip], **{name: text for name, text in own.items() if text})
         super().__init__(board, port, android=android, heard=self.events.append)
-        self._install(software or Software())
 
     def _make_sandbox(self) -> _Sandbox:
         return _Sandbox(self.faults)
@@ -263,24 +237,6 @@ class FaultyBoard(BoardEmulator):
         self, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
     ) -> Connection:
         return _Connection(self, streams, self._greeting, self._services.find, self._log)
-
-    def _program(self, name: str, text: str) -> None:
-        folder = self._sandbox.programs.relative_to(self.root)
-        self._sandbox.write(f"/{folder}/{name}", text, 0o755)
-
-    def _install(self, software: Software) -> None:
-        head, write = elf_header(self.board.machine), self._sandbox.write
-        if software.server_version is not None:
-            text = replace(self.board, version=software.server_version).server_text
-            write(self.image.server, head + b"\0" + text.encode() + b"\0", 0o755)
-        if software.runtime_version is not None:
-            text = replace(self.board, version=software.runtime_version).runtime_text
-            write(self.image.library, head + b"\0" + text.encode() + b"\0", 0o755)
-        if not software.runtime:
-            self.image.remove_runtime()
-        if not software.server_runs:
-            shutil.rmtree(self._sandbox.path("/proc/321"))
-            self._program("ps", "#!/bin/sh\necho '  PID USER     COMMAND'\n")
 
     def login(self) -> Path:
         """A program for the ``ForceCommand`` of an SSH server of the same user.
@@ -302,15 +258,6 @@ class FaultyBoard(BoardEmulator):
     def alive_orphans(self) -> list[int]:
         """Processes that adb started and that run on although nobody at the host listens."""
         return self._shell.orphans()
-
-    @property
-    def authorized(self) -> bool:
-        """Whether the user of the board has allowed the host; only asked for under ``auth``."""
-        return self.allowed.is_set()
-
-    @authorized.setter
-    def authorized(self, allowed: bool) -> None:
-        self._loop.call_soon_threadsafe(self.allowed.set if allowed else self.allowed.clear)
 
     def unplug(self) -> None:
         """Pull the cable: nothing listens any more, connections are cut. Programs run on."""
@@ -341,12 +288,3 @@ class FaultyBoard(BoardEmulator):
         """Let the NPU run at this frequency."""
         with self.image._changing:
             self.image.clocks.set_npu(hertz)
-
-    def set_temperature(self, celsius: float, zone: str = "") -> None:
-        """Let a thermal zone report this temperature, as ``npu-thermal``; empty is every zone."""
-        if not zone:
-            self.image.set_temperature(celsius)
-            return
-        number = self.image._zones().index(zone)
-        path = f"/sys/class/thermal/thermal_zone{number}/temp"
-        self._sandbox.write(path, f"{round(celsius * 1000)}\n")

@@ -45,7 +45,7 @@ def test_an_emulated_board_from_end_to_end(
     load = tuple(7.0 * core for core in range(1, cores + 1))
     if load:
         made.set_load([int(core) for core in load])
-    made.set_temperature(63.5)
+    made.image.set_temperature(63.5)
     found = tuple(diagnose(way, test=lambda _: "it ran", proc=tmp_path))
     assert [check.name for check in found] == list(STEPS)
     states = {check.name: check.state for check in found}

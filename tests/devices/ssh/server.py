@@ -108,10 +108,6 @@ class Sshd:
         public = (key or self.host_key).export_public_key().decode()
         (self.home / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{port or self.port} {public}")
 
-    def log(self) -> str:
-        """What the server wrote."""
-        return (self.folder / "log").read_text(errors="replace")
-
     def cut(self) -> None:
         """Kill what serves the connections that there are; programs that they started live on."""
         for process in self.served:

@@ -52,7 +52,7 @@ def test_what_the_emulator_was_given_appears(board: Boards, chip: str, tmp_path:
             load = tuple(float(celsius // (core + 1)) for core in range(cores))
             if load:
                 made.set_load([int(percent) for percent in load])
-            made.set_temperature(celsius)
+            made.image.set_temperature(celsius)
             made.set_frequency(clock)
 
             def like(
