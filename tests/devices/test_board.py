@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import (
-    JobCancelledError,
     RuntimeLibraryError,
 )
-from engine.devices.board.results import RunProgress
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from tests.devices.conftest import Machine
@@ -49,25 +47,4 @@ def test_an_input_that_the_library_does_not_take_is_told(local: FakeBoard, model
         runtime.open(model)
         with pytest.raises(RuntimeLibraryError, match="INPUT_INVALID"):
             runtime.run([BoardInput(IMAGE + 1)])
-        check_results(runtime)
-
-
-@pytest.mark.cc
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_run_of_the_real_agent_is_cancelled(local: FakeBoard, model: Path, threads: int) -> None:
-    cancelled = False
-
-    def check() -> None:
-        if cancelled:
-            raise JobCancelledError("It was cancelled.")
-
-    def stop(_progress: RunProgress) -> None:
-        nonlocal cancelled
-        cancelled = True
-
-    with BoardRuntime(local, check=check) as runtime:
-        runtime.open(model)
-        with pytest.raises(JobCancelledError):
-            runtime.run([BoardInput(IMAGE)], loops=100_000, threads=threads, progress=stop)
-        cancelled = False
         check_results(runtime)

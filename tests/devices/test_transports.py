@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from engine.base.errors import (
     SourceModelError,
     UsageError,
 )
+from engine.devices.transports.shared import write_pieces
 from tests.devices.verbs import program
 from tests.devices.waiting import ended, until
 from tests.devices.ways import WAYS, Way
@@ -272,3 +275,15 @@ def test_a_cable_pulled_while_pulling(way: Way, back: Path) -> None:
         way.transport.pull(f"{way.remote}/m", back, limit=1 << 30, moved=lambda *_: way.cut())
     assert back.read_text() == "before"
     assert list(back.parent.iterdir()) == [back]
+
+
+@pytest.mark.parametrize(("limit", "written"), [(10, b"1234567890"), (9, b"12345")])
+def test_no_more_of_a_file_is_written_than_was_asked_for(limit: int, written: bytes) -> None:
+    """Whatever size the board has told."""
+    stream, told = BytesIO(), list[tuple[int, int]]()
+    moved = lambda done, size: told.append((done, size))  # noqa: E731
+    pieces = [b"12345", b"67890"]
+    with pytest.raises(DeviceStorageError, match="larger than") if limit < 10 else nullcontext():
+        assert write_pieces(pieces, stream, "/out", limit=limit, size=7, moved=moved) == 10
+        assert told == [(5, 7), (10, 10)]
+    assert stream.getvalue() == written

@@ -1,9 +1,7 @@
-"""What adb alone has: two clients of a server, its live list; the rest: test_transports.py."""
+"""What adb alone has: an adbd that does not converse, a live list; the rest: test_transports.py."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,29 +11,11 @@ from engine.base.errors import (
 )
 from engine.devices.listing import poll
 from engine.devices.transports.adb.transport import AdbTransport
-from tests.devices.adb.conftest import FOLDER, Opened
+from tests.devices.adb.conftest import Opened
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 
 pytestmark = pytest.mark.adb
-
-
-def test_two_clients_work_at_once(board: Boards, opened: Opened, tmp_path: Path) -> None:
-    made = board()
-    source = tmp_path / "m"
-    source.write_bytes(os.urandom(2_000_000))
-
-    def work(number: int) -> None:
-        transport = opened(made)
-        for turn in range(3):
-            transport.push(source, f"{FOLDER}/{number}-{turn}")
-            assert transport.run(["true"]).code == 0
-
-    with ThreadPoolExecutor() as clients:
-        list(clients.map(work, range(2)))
-    folder = made.root / FOLDER[1:]
-    assert len(list(folder.iterdir())) == 6
-    assert all(path.read_bytes() == source.read_bytes() for path in folder.iterdir())
 
 
 def test_an_old_board_does_not_converse(board: Boards, opened: Opened) -> None:

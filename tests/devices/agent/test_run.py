@@ -188,12 +188,13 @@ def test_a_second_model_takes_the_place_of_the_first(agent: Agent) -> None:
     assert agent.result("close") == {}
 
 
-def test_read_beside_a_run(agents: Agents) -> None:
+@pytest.mark.parametrize("threads", [1, 3])
+def test_read_beside_a_run_that_is_cancelled(agents: Agents, threads: int) -> None:
     agent = agents(RUN_US="50000")
     agent.open()
     sensor = agent.folder / "temp"
     sensor.write_bytes(b"41000\n")
-    run = agent.start("run", inputs=[agent.input()], loops=100000)
+    run = agent.start("run", inputs=[agent.input()], loops=100000, threads=threads)
     agent.hears(lambda: agent.steps)
     with ends():
         assert agent.result("read", paths=[str(sensor)]) == {str(sensor): "41000\n"}

@@ -93,38 +93,6 @@ def test_a_small_board_is_as_small_as_a_real_one(
 
 
 @pytest.mark.adb
-def test_what_is_not_installed_is_not_there(
-    adb_server: AdbServer, board: Boards, tmp_path: Path
-) -> None:
-    made = board("rv1106")
-    made.image.remove_runtime()
-    said = shell(adb_server, made, "python3 -V; ls /oem/usr/lib/librknnmrt.so")
-    assert "python3: not found" in said
-    assert "No such file" in said
-    library = tmp_path / "library"
-    library.write_bytes(b"a library")
-    made.image.install_runtime(library)
-    assert shell(adb_server, made, "cat /oem/usr/lib/librknnmrt.so") == "a library"
-    made.image.remove_runtime()
-    assert not (made.root / "oem/usr/lib/librknnmrt.so").exists()
-
-
-@pytest.mark.adb
-def test_an_android_board(adb_server: AdbServer, board: Boards) -> None:
-    made = board("rk3568", android=True, serial="droid1")
-    said = shell(
-        adb_server,
-        made,
-        "getprop ro.board.platform; getprop ro.serialno; getprop ro.product.cpu.abi; id -u;"
-        " ls -d /vendor/lib64/librknnrt.so /vendor/bin/rknn_server; ls /; exit 3",
-    ).splitlines()
-    assert said[:4] == ["rk356x", "droid1", "arm64-v8a", "2000"]
-    assert said[5].endswith("/vendor/lib64/librknnrt.so")
-    assert {"system", "vendor", "sdcard", "data"} <= set(said[6:])
-    assert not {"usr", "userdata", "tmp", "oem"} & set(said[6:])
-
-
-@pytest.mark.adb
 def test_hostile_names_are_sent_as_they_are(adb_server: AdbServer, board: Boards) -> None:
     made = board("rk3588", model=HOSTILE, serial=HOSTILE, product=HOSTILE)
     tree = "/proc/device-tree"
