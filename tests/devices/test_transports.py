@@ -277,13 +277,16 @@ def test_a_cable_pulled_while_pulling(way: Way, back: Path) -> None:
     assert list(back.parent.iterdir()) == [back]
 
 
-@pytest.mark.parametrize(("limit", "written"), [(10, b"1234567890"), (9, b"12345")])
-def test_no_more_of_a_file_is_written_than_was_asked_for(limit: int, written: bytes) -> None:
-    """Whatever size the board has told."""
+@pytest.mark.parametrize(
+    ("limit", "size", "says"),
+    [(10, 7, ""), (9, 7, "larger than"), (20, 12, "could not be read or written")],
+)
+def test_no_more_of_a_file_is_written_than_was_asked_for(limit: int, size: int, says: str) -> None:
+    """And no less than the board has told."""
     stream, told = BytesIO(), list[tuple[int, int]]()
     moved = lambda done, size: told.append((done, size))  # noqa: E731
     pieces = [b"12345", b"67890"]
-    with pytest.raises(DeviceStorageError, match="larger than") if limit < 10 else nullcontext():
-        assert write_pieces(pieces, stream, "/out", limit=limit, size=7, moved=moved) == 10
-        assert told == [(5, 7), (10, 10)]
-    assert stream.getvalue() == written
+    with pytest.raises(DeviceStorageError, match=says) if says else nullcontext():
+        write_pieces(pieces, stream, "/tmp/out", limit=limit, size=size, moved=moved)
+    assert says or told == [(5, 7), (10, 10)]
+    assert stream.getvalue() == (b"12345" if limit == 9 else b"1234567890")
