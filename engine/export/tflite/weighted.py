@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.export.tflite.elementwise import Formula, input_tensor
 from engine.export.tflite.emitter import LAST, PLAIN, Constant, Emitter, Operand, refused
-from engine.export.tflite.layer import Layer
+from engine.export.tflite.layer import Layer, shape_of
 from engine.export.tflite.windows import (
     finish,
     four_dimensions,
@@ -103,7 +103,7 @@ def _transposed_pads(layer: Layer, full: Sequence[int], target_sizes: Sequence[i
     dims = len(layer.target.shape) - 2
     if rule in ("SAME_UPPER", "SAME_LOWER") or layer.attribute("output_shape"):
         totals = [max(f - w, 0) for f, w in zip(full, target_sizes, strict=True)]
-        return [total - total // 2 if rule == "SAME_LOWER" else total // 2 for total in totals]
+        return [total // 2 if rule == "SAME_UPPER" else total - total // 2 for total in totals]
     pads = sizes_of(layer.attribute("pads"), 2 * dims, 0)[:dims]
     return [0] * (2 - dims) + ([0] * dims if rule == "VALID" else pads)
 
@@ -208,6 +208,8 @@ def matmul(layer: Layer, emitter: Emitter) -> None:
     if isinstance(second, Constant) and second.array.ndim == 2 and len(layer.data.shape) > 1:
         _dense(layer, emitter, second, turned=True, bias=None)
         return
+    if any(len(shape_of(value, layer.node)) < 2 for value in layer.node.inputs if value):
+        raise refused(layer.node, "TFLite multiplies matrices, and it has a vector")
     sides = []
     for operand in layer.inputs:
         if isinstance(operand, Constant) and layer.quantized and operand.quant is None:

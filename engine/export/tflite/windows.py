@@ -195,7 +195,8 @@ def pool(layer: Layer, emitter: Emitter) -> None:
     )
     counted = maximum or (not beyond and (not any(pads) or counts_pads))
     moved = layer.target.quant != emitter.quant(source)
-    if not maximum and layer.quantized and counted and (moved or any(pads)):
+    stored = layer.quantized and emitter.quant(source) is not None
+    if not maximum and stored and counted and (moved or any(pads)):
         _average(layer, emitter, source, window)
         return
     uneven = not window.is_same(sizes) and not counted  # TFLite leaves padding out for SAME only
@@ -204,7 +205,8 @@ def pool(layer: Layer, emitter: Emitter) -> None:
     )
     if between:  # rounded once, not at the pool and at the conversion behind it
         source = emitter.dequantized(source)
-    source, padding = padded(emitter, source, window, lowest=maximum)
+    same = maximum or not counted
+    source, padding = padded(emitter, source, window, lowest=maximum, same=same)
     output = four_dimensions(layer, emitter, emitter.quant(source))
     name, shape = emitter.name(output), emitter.shape(output)
     pooled = emitter.tensor(f"{name}/float", shape, "float32") if between or uneven else output

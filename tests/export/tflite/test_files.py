@@ -97,6 +97,14 @@ def test_resizings_that_tflite_does_not_have_are_refused(
         written(built(net, net.graph(y)))
 
 
+def test_a_product_with_a_vector_is_refused() -> None:
+    net = Net()
+    x = net.conv(net.input(1, 4, 8, 8), 4, 4)
+    done = built(net, net.graph(net.op("MatMul", x, net.constant(net.normal(8)))))
+    with pytest.raises(UnsupportedOperatorError, match="it has a vector"):
+        written(done)
+
+
 def test_all_unknown_operators_are_named_at_once() -> None:
     net = Net()
     x = net.input(1, 4, 8, 8)
