@@ -92,15 +92,15 @@ def propose(
     ranking: list[Ranked] = []
     whole = model.cost()
 
+    def moved(names: Iterable[str]) -> dict[str, str]:
+        """Layers and the moves between them, as a build has them."""
+        return layers.with_data_movement(dict.fromkeys(names, dtype))
+
     def cost_with(names: Iterable[str]) -> ChoiceCost | None:
-        chosen = layers.with_data_movement(dict.fromkeys(names, dtype))
-        return costs.of(chosen) if costs is not None else None
+        return costs.of(moved(names)) if costs is not None else None
 
     def room(candidate: Candidate) -> bool:
-        return (
-            len(layers.with_data_movement(dict.fromkeys([*lifted, *candidate.layers], dtype)))
-            <= most
-        )
+        return len(moved([*lifted, *candidate.layers])) <= most
 
     while len(lifted) < most:
         candidates = model.candidates(lifted, most - len(lifted))
@@ -119,7 +119,6 @@ def propose(
             lifted.append(name)
             row = _row(layers.by_id[name], cost, model.cost(lifted), whole)
             ranking.append(_priced(row, price, cost_with(lifted)))
-    chosen = layers.with_data_movement(dict.fromkeys(lifted, dtype))
     before, after = (sqnr_of(model.noise(names)) for names in ((), lifted))
     first, last = cost_with(()), cost_with(lifted)
     alone: list[Ranked] = []
@@ -130,7 +129,7 @@ def propose(
         row = replace(row, together=tuple(other for other in names if other != name))
         alone.append(_priced(row, first, cost_with(names)) if (row.share or 0) > 0 else row)
     return Proposal(
-        layers=chosen,
+        layers=moved(lifted),
         ranking=tuple(ranking),
         gains=tuple(alone),
         before=before,

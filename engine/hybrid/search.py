@@ -89,15 +89,11 @@ class _Search:
         self._check()
         self.begun = time.perf_counter()
         self.layers = Layers(self.trials.graph)
-        start = self._try({})
+        start = self._try(frozenset())
         build = self.trials.build(start.layers, start.ranges)
         own = Layers(build.reference)
-        terms = noise_terms(
-            own,
-            build,
-            self.trials.feeds[: noise_samples(own)],
-            reporter=self.trials.reporter,
-        )
+        feeds = self.trials.feeds[: noise_samples(own)]
+        terms = noise_terms(own, build, feeds, reporter=self.trials.reporter)
         self.model = NoiseModel(terms, self.trials.outputs, self._weights())
         if self.asked.demote:
             ended = self._lower()
@@ -141,10 +137,13 @@ class _Search:
             return dict.fromkeys(floors, 1.0)
         return {name: 0.0 if f is None else 10 ** (f / 10) for name, f in floors.items()}
 
-    def _try(self, lifted: Mapping[str, str]) -> EvalResult:
+    def _chosen(self, lifted: frozenset[str]) -> dict[str, str]:
+        """The dtypes of a build with these layers, and with those that the user chose."""
+        return self.layers.with_data_movement({**self.own_layers, **self._as_layers(lifted)})
+
+    def _try(self, lifted: frozenset[str]) -> EvalResult:
         self.count += 1
-        chosen = self.layers.with_data_movement({**self.own_layers, **lifted})
-        return self.trials.run(chosen, self.ranges)
+        return self.trials.run(self._chosen(lifted), self.ranges)
 
     def _tell(self, layer: str, outcome: EvalResult, lifted: frozenset[str]) -> CurvePoint:
         price = self.costs.of(outcome.layers) if self.costs is not None else None
@@ -167,11 +166,9 @@ class _Search:
         self.trials.reporter.emit(CURVE.event(point))
         return point
 
-    def _cost_of(self, lifted: Mapping[str, str]) -> ChoiceCost | None:
+    def _cost_of(self, lifted: frozenset[str]) -> ChoiceCost | None:
         """What a choice costs on the chip; None without one."""
-        if self.costs is None:
-            return None
-        return self.costs.of(self.layers.with_data_movement({**self.own_layers, **lifted}))
+        return self.costs.of(self._chosen(lifted)) if self.costs is not None else None
 
     def _fits(self, point: CurvePoint) -> bool:
         limit = self.asked.budget_ms
@@ -233,15 +230,14 @@ class _Search:
         before = self._cost(last.score, last.outputs)
         least = abs(before) * (1 - 10 ** (-_LEAST_DB / 10))
         tried: list[tuple[float, float, frozenset[str]]] = []
-        now = self._cost_of(self._as_layers(lifted))
+        now = self._cost_of(lifted)
         for candidate in self._affordable(lifted, most):
-            outcome = self._try(self._as_layers(lifted | candidate.layers))
+            more = lifted | candidate.layers
+            outcome = self._try(more)
             whole = before - self._cost(outcome.score, outcome.sqnr)
-            gain = whole / len(candidate.layers)
-            rank = gain
+            rank = gain = whole / len(candidate.layers)
             if self.asked.budget_ms is not None:
-                price = self._cost_of(self._as_layers(lifted | candidate.layers))
-                rank = per_millisecond(whole, now, price)
+                rank = per_millisecond(whole, now, self._cost_of(more))
             tried.append((rank, gain, candidate.layers))
             enough = len(tried) >= _TRIED and max(one[1] for one in tried) > least
             if enough or self._ended():
@@ -253,7 +249,7 @@ class _Search:
             return None
         for name in self._order(lifted, added):
             lifted = lifted | {name}
-            self._tell(name, self._try(self._as_layers(lifted)), lifted)
+            self._tell(name, self._try(lifted), lifted)
         return lifted
 
     def _affordable(self, lifted: frozenset[str], most: int) -> list[Candidate]:
@@ -267,11 +263,7 @@ class _Search:
         limit = self.asked.budget_ms
         if limit is None:
             return candidates[:_TRIED_AT_MOST]
-        kept = [
-            candidate
-            for candidate in candidates[:_PRICED]
-            if fits(self._cost_of(self._as_layers(lifted | candidate.layers)), limit)
-        ]
+        kept = [c for c in candidates[:_PRICED] if fits(self._cost_of(lifted | c.layers), limit)]
         self.too_slow |= len(kept) < len(candidates[:_PRICED])
         return kept[:_TRIED_AT_MOST]
 
@@ -292,7 +284,7 @@ class _Search:
         """Bisect the order of least harm for the most layers that may be lowered."""
         every = frozenset(self.model.layers)
         order = self.model.demotion_order(every)
-        start = self._try(self._as_layers(every))
+        start = self._try(every)
         self._tell("", start, every)
         if not self._meets(self.curve[-1]):
             self.trials.reporter.emit(
@@ -306,6 +298,6 @@ class _Search:
                 return ended
             middle = (good + bad) // 2
             lifted = every - frozenset(order[:middle])
-            point = self._tell(order[middle - 1], self._try(self._as_layers(lifted)), lifted)
+            point = self._tell(order[middle - 1], self._try(lifted), lifted)
             good, bad = (middle, bad) if self._meets(point) else (good, middle)
         return "floor"
