@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -101,15 +102,13 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
                 for batch, path in models.items()
             }
             opened = runtime.open(model, moved=stages.sending(stage))
-            notes: list[str] = []
-        if params.fix_clocks:
-            notes += fix_clocks_of(runtime, chip)
+        notes = fix_clocks_of(runtime, chip) if params.fix_clocks else []
         inputs = _inputs(opened)
         look = partial(state_by_agent, runtime, chip)
-        head_now = board.head(opened)
+        head = board.head(opened)
         live = _Live(
             partial(time_layers, runtime, model, inputs) if params.layers else None,
-            head_now,
+            head,
             source,
             reporter,
         )
@@ -117,6 +116,7 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
             runtime, {1: (model, inputs), **measured}, look, live.tell, reporter.finish_requested
         )
         cells: list[CellResult] = []
+        taken = Measured(head, opened.file, source.title, cells, memory=memory_of(opened))
         text = None
         try:
             with stages.stage(_MEASURE) as stage:
@@ -136,15 +136,13 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
                 cells.append(cell_result(*live.so_far))
             if any(cell.timings for cell in cells):
                 early = board.head(opened, *notes, f"It ended early: {error.what}")
-                _keep_early(early, opened, source, cells, len(plan.cells), reporter)
+                _keep_early(replace(taken, head=early), len(plan.cells), reporter)
             raise
         if params.fix_clocks:
             runtime.restore_clocks()
     table = LayerTimes() if text is None else read_layer_times(text, source.layers, source.told)
     head = board.head(opened, *notes, *table.notes)
-    return kept_performance(
-        head, opened.file, source, plan, cells, table, reporter, memory_of(opened)
-    )
+    return kept_performance(replace(taken, head=head, table=table), plan, reporter)
 
 
 class _Live:
@@ -204,35 +202,43 @@ class _Live:
         return again
 
 
-def kept_performance(
-    head: BoardAnswer,
-    file: ModelFile,
-    source: ModelSource,
-    plan: BenchmarkPlan,
-    cells: Sequence[CellResult],
-    table: LayerTimes,
-    reporter: Reporter,
-    memory: tuple[BoardMemory | None, str] = (None, ""),
-) -> Performance:
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of a model on a board.
+
+    Attributes:
+        head: where, and what is to be known of it.
+        file, title: the model that ran, and what a list calls it.
+        cells: what the points of a plan gave.
+        table: of the layers.
+        memory: of the model, or why it is not known.
+    """
+
+    head: BoardAnswer
+    file: ModelFile
+    title: str
+    cells: Sequence[CellResult]
+    table: LayerTimes = field(default_factory=LayerTimes)
+    memory: tuple[BoardMemory | None, str] = (None, "")
+
+
+def kept_performance(measured: Measured, plan: BenchmarkPlan, reporter: Reporter) -> Performance:
     """What was measured, for the user and for the history.
 
     Args:
-        head: where, and what is to be known of it.
-        file, source: the model that ran, and what it is called.
-        plan, cells: the points that were to be measured, and what they gave.
-        table: of the layers.
+        measured: all of it.
+        plan: the points that were to be measured.
         reporter: told where the history cannot be written.
-        memory: of the model, or why it is not known.
     """
     return Performance(
-        **vars(head),
-        points=tuple(map(_point, cells)),
+        **vars(measured.head),
+        points=tuple(map(_point, measured.cells)),
         left_out=tuple(f"{omitted.cell}: {omitted.reason}" for omitted in plan.left_out),
-        layers=table.rows,
-        text=table.text,
-        memory=memory[0],
-        memory_reason=memory[1],
-        kept=_keep(head, file, source, cells, table, reporter, memory[0]),
+        layers=measured.table.rows,
+        text=measured.table.text,
+        memory=measured.memory[0],
+        memory_reason=measured.memory[1],
+        kept=_keep(measured, reporter),
     )
 
 
@@ -290,34 +296,20 @@ def _point(result: CellResult) -> MeasuredPoint:
     )
 
 
-def _keep_early(
-    head: BoardAnswer,
-    opened: OpenModel,
-    source: ModelSource,
-    cells: Sequence[CellResult],
-    planned: int,
-    reporter: Reporter,
-) -> None:
+def _keep_early(measured: Measured, planned: int, reporter: Reporter) -> None:
     """Keep what a run had measured when it ended."""
-    _keep(head, opened.file, source, cells, LayerTimes(), reporter, memory_of(opened)[0])
-    summary = f"{len(cells)} of {planned} points were measured and are kept"
+    _keep(measured, reporter)
+    summary = f"{len(measured.cells)} of {planned} points were measured and are kept"
     reporter.emit(LogLine(f"{summary}: see perf history.", "warning"))
 
 
-def _keep(
-    head: BoardAnswer,
-    file: ModelFile,
-    source: ModelSource,
-    cells: Sequence[CellResult],
-    table: LayerTimes,
-    reporter: Reporter,
-    memory: BoardMemory | None,
-) -> str:
+def _keep(measured: Measured, reporter: Reporter) -> str:
     """Keep a run; the figures are the user's whatever becomes of the history."""
+    head, file, cells = measured.head, measured.file, measured.cells
     versions = {"runtime": head.runtime, "driver": head.driver, "toolkit": file.toolkit}
     run = MeasuredRun(
         at=time.time(),
-        title=source.title,
+        title=measured.title,
         conditions=Conditions(
             model=file.sha256,
             chip=head.chip,
@@ -327,8 +319,8 @@ def _keep(
         ),
         label=head.label,
         cells=tuple(cells),
-        table=table.table,
-        memory=memory,
+        table=measured.table.table,
+        memory=measured.memory[0],
         notes=head.notes,
     )
     try:

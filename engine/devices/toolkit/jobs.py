@@ -30,7 +30,7 @@ from engine.devices.measure.benchmark import (
 )
 from engine.devices.measure.layer_times import LayerTimes, layer_times_of
 from engine.devices.measure.measured import memory_text
-from engine.devices.measure.performance import kept_performance
+from engine.devices.measure.performance import Measured, kept_performance
 from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
 from engine.devices.toolkit.board import ToolkitBoard, memory_by_toolkit, toolkit_board
@@ -170,7 +170,8 @@ def perf_by_job(
         table = _layers(board, source, stages) if params.layers else LayerTimes()
     unfixed = ("The clocks were not fixed: the toolkit has no way to do it.",)
     head = board.head(*(unfixed if params.fix_clocks else ()), *table.notes)
-    return kept_performance(head, board.file, source, plan, cells, table, reporter)
+    measured = Measured(head, board.file, source.title, cells, table)
+    return kept_performance(measured, plan, reporter)
 
 
 def _board(
