@@ -7,7 +7,6 @@ at a time, so that neither large files nor many of them take memory.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ MOST = 64
 SECONDS = 4.0
 _SIDE = 96
 """Pixels of the longer side of what a picture is judged by."""
-_WIDE = 1e100
 _PART = 1 << 21
 """Elements of an array that are read at once."""
 _ELEMENTS = 1 << 23
@@ -45,11 +43,9 @@ class ImageStats:
         gray: whether red, green and blue are equal (nearly: JPEG) or the file has no colour.
         mean: of red, green and blue (of a grey picture all the same).
         spread: standard deviation over all pixels and channels.
-        low, high: smallest and largest value.
         sky: how much bluer (blue minus red) the upper third is than the lower one.
         skin: share of pixels of the lower half with the colour of skin, and of those that would
             have it with red and blue exchanged (a sky would, so the upper half does not count).
-        digest: of the small picture: equal pictures have equal ones.
     """
 
     path: Path
@@ -57,11 +53,8 @@ class ImageStats:
     gray: bool
     mean: tuple[float, float, float]
     spread: float
-    low: float
-    high: float
     sky: float
     skin: tuple[float, float]
-    digest: str
 
 
 @dataclass(frozen=True)
@@ -70,17 +63,13 @@ class ArrayStats:
 
     Attributes:
         path: of the file.
-        dtype: of the numbers.
-        low, high, mean, spread: smallest, largest, mean and standard deviation.
+        low, high: smallest and largest value.
         bad: number of values that are NaN or infinite.
     """
 
     path: Path
-    dtype: str
     low: float
     high: float
-    mean: float
-    spread: float
     bad: int
 
 
@@ -89,11 +78,9 @@ class DatasetStats:
     """Statistics of the inspected files, per input of the model.
 
     Attributes:
-        samples: number of samples that were looked at.
         images, arrays: index of the input -> figures of its files, in the dataset's order.
     """
 
-    samples: int = 0
     images: dict[int, list[ImageStats]] = field(default_factory=lambda: defaultdict(list))
     arrays: dict[int, list[ArrayStats]] = field(default_factory=lambda: defaultdict(list))
 
@@ -114,7 +101,6 @@ def inspect_samples(dataset: Dataset, plans: Sequence[InputPlan]) -> DatasetStat
         entry = dataset.entries[step * len(dataset) // count]
         if len(entry) != len(plans):
             continue
-        looks.samples += 1
         for index, (path, plan) in enumerate(zip(entry, plans, strict=True)):
             try:
                 if file_kind(path) == "npy":
@@ -145,11 +131,8 @@ def _image(path: Path) -> ImageStats:
         gray=grey,
         mean=(float(real[:, 0].mean()), float(real[:, 1].mean()), float(real[:, 2].mean())),
         spread=float(real.std()),
-        low=float(real.min()),
-        high=float(real.max()),
         sky=float(bluer[:third].mean() - bluer[-third:].mean()),
         skin=(_skin(red, green, blue, half), _skin(blue, green, red, half)),
-        digest=hashlib.sha256(f"{size}".encode("ascii") + pixels.tobytes()).hexdigest(),
     )
 
 
@@ -168,26 +151,15 @@ def _array(path: Path) -> ArrayStats:
     flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
     parts = -(-flat.size // _PART)
     every = max(1, -(-flat.size // _ELEMENTS))
-    low, high, count, bad = np.inf, -np.inf, 0, 0
-    # the square of a large float64 is beyond float64
-    total, squares = np.longdouble(0), np.longdouble(0)
+    ends: list[float] = []
+    bad = 0
     for part in range(0, parts, every):
         numbers = flat[part * _PART : (part + 1) * _PART].astype(np.float64)
         finite = numbers[np.isfinite(numbers)]
         bad += numbers.size - finite.size
-        if not finite.size:
-            continue
-        low, high = min(low, float(finite.min())), max(high, float(finite.max()))
-        wide = finite if max(-low, high) < _WIDE else finite.astype(np.longdouble)
-        total += wide.sum()
-        squares += np.square(wide).sum()
-        count += finite.size
-    mean = total / count if count else 0.0
-    variance = squares / count - mean * mean if count else np.longdouble(0)
-    spread = float(max(variance, np.longdouble(0)) ** 0.5)
-    if not count:
-        low = high = 0.0
-    return ArrayStats(path, str(array.dtype), float(low), float(high), float(mean), spread, bad)
+        if finite.size:
+            ends += float(finite.min()), float(finite.max())
+    return ArrayStats(path, min(ends, default=0.0), max(ends, default=0.0), bad)
 
 
 def duplicate_files(dataset: Dataset) -> list[tuple[Path, Path]]:

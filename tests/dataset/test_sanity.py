@@ -235,8 +235,8 @@ def test_a_hint_about_the_order_of_channels_needs_eight_pictures(
 def test_at_most_64_samples_are_inspected_spread_over_all(tmp_path: Path) -> None:
     dataset = folder(tmp_path, [np.full((8, 8, 3), i, np.uint8) for i in range(130)])
     looked = inspect.inspect_samples(dataset, SOUND.plans([RGB]))
-    assert looked.samples == len(looked.images[0]) == 64
-    assert looked.images[0][-1].low > 125
+    assert len(looked.images[0]) == 64
+    assert looked.images[0][-1].mean[0] > 125
 
 
 @pytest.mark.parametrize(("away", "gray"), [(1, True), (3, False)])
