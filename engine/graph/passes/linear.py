@@ -39,11 +39,6 @@ class Affine:
     scale: np.ndarray
     offset: np.ndarray
 
-    @property
-    def finite(self) -> bool:
-        """Whether all numbers are finite."""
-        return bool(np.isfinite(self.scale).all() and np.isfinite(self.offset).all())
-
 
 def affine_of(node: ir.Node, axis: int = 1) -> Affine | None:
     """The scale and offset of a BatchNormalization, Mul, Add, Sub or Div; None for anything else.

@@ -68,7 +68,6 @@ class Scheme:
         share: the largest share of values that differed between the simulator and the numpy
             reference, layer by layer on the same inputs, over all layers of the nets measured;
             ``tests/simulate`` holds it.
-        note: what a user should know.
         difference: the largest difference that was measured there, in steps of the output's format.
     """
 
@@ -77,7 +76,6 @@ class Scheme:
     weight: Format
     activation: Format
     share: float
-    note: str = ""
     difference: int = 1
 
     @property
@@ -89,7 +87,10 @@ class Scheme:
 
     @property
     def bias(self) -> Literal["int32", "float32", "float16"]:
-        """The dtype of biases; ``int32`` is at the scale of the accumulator."""
+        """The dtype of biases; ``int32`` is at the scale of the accumulator.
+
+        No manual says how wide they are beside tensors of 16 bits: they stay float32 here.
+        """
         if self.activation.is_float:
             return "float16"
         return "int32" if self.integer else "float32"
@@ -100,28 +101,21 @@ class Scheme:
         return self.generation == 2 and self.weight.kind != "dynamic_fixed_point"
 
 
-_WIDE_NOTE = "The width of the bias is not documented: it stays float32 here."
-_LAYER_NOTE = "Weights have one scale a tensor."
-_BOTH_NOTES = f"{_LAYER_NOTE} {_WIDE_NOTE}"
-_NARROW_NOTE = "Weights use the symmetric part of the format: zero point 0."
-
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
         scheme.name: scheme
         for scheme in (
-            Scheme("asymmetric_quantized-u8", 1, _U8, _U8, 1.1e-5, _LAYER_NOTE),
-            Scheme("dynamic_fixed_point-8", 1, _DFP8, _DFP8, 4.5e-4, _LAYER_NOTE),
-            Scheme("dynamic_fixed_point-16", 1, _DFP16, _DFP16, 5.8e-4, _BOTH_NOTES),
-            Scheme("w8a8", 2, _I8_SYMMETRIC, _I8, 2.6e-7, _NARROW_NOTE),
+            Scheme("asymmetric_quantized-u8", 1, _U8, _U8, 1.1e-5),
+            Scheme("dynamic_fixed_point-8", 1, _DFP8, _DFP8, 4.5e-4),
+            Scheme("dynamic_fixed_point-16", 1, _DFP16, _DFP16, 5.8e-4),
+            Scheme("w8a8", 2, _I8_SYMMETRIC, _I8, 2.6e-7),
             Scheme("w8a16", 2, _I8, _F16, 5.7e-4),
             Scheme("w4a16", 2, _I4, _F16, 5.7e-4),
             Scheme("w4a8", 2, _I4, _I8, 5.2e-7),
-            Scheme("w16a16i", 2, _I16, _I16, 5.3e-4, _WIDE_NOTE),
-            Scheme("w16a16i_dfp", 2, _DFP16, _DFP16, 5.8e-4, _BOTH_NOTES),
-            Scheme(
-                "asymmetric_quantized-8", 2, _I8_SYMMETRIC, _I8, 2.6e-7, "The older name of w8a8."
-            ),
-            Scheme("asymmetric_quantized-16", 2, _I16, _I16, 5.3e-4, _WIDE_NOTE),
+            Scheme("w16a16i", 2, _I16, _I16, 5.3e-4),
+            Scheme("w16a16i_dfp", 2, _DFP16, _DFP16, 5.8e-4),
+            Scheme("asymmetric_quantized-8", 2, _I8_SYMMETRIC, _I8, 2.6e-7),
+            Scheme("asymmetric_quantized-16", 2, _I16, _I16, 5.3e-4),
             Scheme("float16", 2, _F16, _F16, 5.1e-4),
         )
     }
