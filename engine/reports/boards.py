@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from engine.base.text import sanitize, some_of
 from engine.report import rounding_lines
 from engine.wire.board import About, BoardState, MemoryReport
+from engine.wire.board_tables import CLEAR
 from engine.wire.compare import Comparison
 from engine.wire.devices import ModelOnBoard
 from engine.wire.formats import (
@@ -27,7 +28,6 @@ from engine.wire.measured import RunsCompared
 
 _MANY = 4
 _ZONES = 16
-_CLEAR = {True: "clear", False: "within the spread", None: "too few runs"}
 
 
 def board_facts(about: About) -> dict[str, list[tuple[str, str]]]:
@@ -133,7 +133,7 @@ def difference_facts(found: RunsCompared) -> Iterator[tuple[str, bool | None]]:
         before, after = (MILLISECONDS.text(time / 1000) for time in (point.before, point.after))
         text = f"cores {point.cores}, threads {point.threads}: {before} → {after} ms  {change}"
         slower = (point.change or 0.0) > 0 if point.clear else None
-        yield f"{text}  {_CLEAR[point.clear]}", slower
+        yield f"{text}  {CLEAR[point.clear]}", slower
     yield from ((f"Not equal: {sanitize(text, 400)}", None) for text in found.differs)
     both = [
         (row.layer, row.before, row.after)

@@ -54,7 +54,8 @@ _SIGNS: dict[str, tuple[str, Meaning]] = {
     "bootloader": ("!", "warn"),
     "flash mode": ("!", "warn"),
 }
-_CLEAR = {True: "clear", False: "within the spread", None: "too few runs"}
+CLEAR = {True: "clear", False: "within the spread", None: "too few runs"}
+"""Whether a difference is clear -> in words."""
 
 
 def state_sign(state: str | None) -> tuple[str, Meaning]:
@@ -112,7 +113,7 @@ COMPARED_POINTS = Table("compared-points", "A point that two runs measured.", (
     Column("after_ms", "second ms", MILLISECONDS, "The median of the second run.", _ms("after")),
     Column("change", format=CHANGE, help="The second median against the first."),
     Column("clear", "difference is", help="Clear: the 95 % intervals of both medians lie apart.",
-           value=lambda point: _CLEAR[point.clear]),
+           value=lambda point: CLEAR[point.clear]),
 ))
 
 COMPARED_LAYERS = Table("compared-layers", "A layer that one of two runs timed.", (
