@@ -19,18 +19,14 @@ from engine.hybrid import read_data, write_data
 from engine.pipeline.hybrid_steps import build_step2
 from engine.services import hybrid
 from engine.services.build import build
-from tests.pipeline.nets import picture, small_net
+from tests.pipeline.nets import project, small_net
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model and a dataset, and the current one."""
-    onnx.save(small_net(), tmp_path / "small.onnx")
-    for seed in range(4):
-        picture(tmp_path / f"{seed}.png", seed)
-    (tmp_path / "dataset.txt").write_text("".join(f"{seed}.png\n" for seed in range(4)))
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return project(tmp_path)
 
 
 @pytest.fixture
