@@ -217,19 +217,24 @@ async def warm_worker(session_home: Path) -> AsyncIterator[Worker]:
     await worker.close()
 
 
-@pytest.fixture
-def warm(warm_worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Worker:
-    """Workbenches of this test ask the warm worker and leave it running."""
+def all_ask(worker: Worker, patch: pytest.MonkeyPatch) -> None:
+    """Let workbenches ask this worker, and leave it running."""
 
     async def get_worker(bridge: Bridge, place: str = "main") -> Worker:
-        return warm_worker
+        return worker
 
     async def close(bridge: Bridge) -> None:
         for task in tuple(bridge._tasks):
             task.cancel()
 
-    monkeypatch.setattr(Bridge, "_get_worker", get_worker)
-    monkeypatch.setattr(Bridge, "close", close)
+    patch.setattr(Bridge, "_get_worker", get_worker)
+    patch.setattr(Bridge, "close", close)
+
+
+@pytest.fixture
+def warm(warm_worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Worker:
+    """The warm worker, which workbenches of this test ask."""
+    all_ask(warm_worker, monkeypatch)
     return warm_worker
 
 

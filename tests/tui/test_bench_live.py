@@ -59,8 +59,7 @@ async def test_boards_are_listed_asked_examined_watched_and_recorded(
         await pilot.sees("recording to seen.jsonl (w stops)")
         await until(pilot, lambda: workspace.watch_job.at > 0.5, "some looks")
         assert app.session.running is None
-        assert "NPU 0  10 %" in screen_text(app)
-        assert "NPU 2  40 %" in screen_text(app)
+        await pilot.sees("NPU 0  10 %", "NPU 2  40 %")
         ready.set_load([0, 0, 0])
         await pilot.sees("NPU 1   0 %")
         await pilot.press("w", sees="recorded in")

@@ -14,12 +14,11 @@ import pytest
 import pytest_asyncio
 
 from engine import Worker, job_record
-from rknntui.bridge import Bridge
 from rknntui.demo import demo_recipe, demo_test_samples
 from rknntui.session.job_view_model import JobView
 from rknntui.session.open_flow import _is_of
 from rknntui.workspaces import keys_of
-from tests.tui.conftest import residual_model, settle, until, workbench
+from tests.tui.conftest import all_ask, residual_model, settle, until, workbench
 
 SIZE = (110, 34)
 
@@ -28,16 +27,7 @@ SIZE = (110, 34)
 async def worker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Worker]:
     """A worker of this test, whose history no other test fills."""
     worker = await Worker.start()
-
-    async def get_worker(bridge: Bridge, place: str = "main") -> Worker:
-        return worker
-
-    async def close(bridge: Bridge) -> None:
-        for task in tuple(bridge._tasks):
-            task.cancel()
-
-    monkeypatch.setattr(Bridge, "_get_worker", get_worker)
-    monkeypatch.setattr(Bridge, "close", close)
+    all_ask(worker, monkeypatch)
     yield worker
     await worker.close()
 

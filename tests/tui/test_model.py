@@ -122,11 +122,9 @@ async def test_layers_share_cursor_and_promotion_with_the_graph(digits: Path) ->
         await pilot.press("space")
         assert app.session.recipe["quantized_layers"] == {layers.cursor: "float16"}
         await pilot.press("c", rests=True)
-        assert "● float16" in screen_text(app)
-        assert "dtype, ● as asked" in screen_text(app)
+        await pilot.sees("● float16", "dtype, ● as asked")
         await pilot.press("c", rests=True)
-        assert " dB" in screen_text(app)
-        assert "SQNR, simulated" in screen_text(app)
+        await pilot.sees(" dB", "SQNR, simulated")
         await pilot.press("u")
         assert "quantized_layers" not in app.session.recipe
         other = next(row.id for row in layers.rows if "stage2" in row.id and row.choice)

@@ -42,7 +42,7 @@ async def paste(pilot: Driver, line: Input, text: str) -> None:
 async def test_a_slash_or_tilde_behind_a_slash_begins_anew(folder: str) -> None:
     taken: list[str | None] = []
     async with workbench(kept=True) as (app, pilot):
-        for typed, value in (
+        for text, value in (
             ("/", "/"),
             ("//", "/"),
             ("/dev/", "/dev/"),
@@ -54,8 +54,8 @@ async def test_a_slash_or_tilde_behind_a_slash_begins_anew(folder: str) -> None:
         ):
             line = await asked(app, pilot, taken)
             assert line.value == folder
-            await pilot.press(*typed(typed))
-            assert (line.value, line.cursor_position) == (value, len(value)), typed
+            await pilot.press(*typed(text))
+            assert (line.value, line.cursor_position) == (value, len(value)), text
             await pilot.press("escape")
         line = await asked(app, pilot, taken)
         await pilot.press(*typed("~/"), sees="mine.onnx")

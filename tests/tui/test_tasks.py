@@ -46,12 +46,11 @@ def played(own_workers: None, zoo: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 async def test_a_from_a_file_to_w8a8_with_its_accuracy(played: Played) -> None:
-    async with played("a") as (app, _):
+    async with played("a") as (app, pilot):
         assert app.session.recipe["mean_values"] == [[127.0] * 3]
         assert app.session.recipe["std_values"] == [[128.0] * 3]
         assert app.session.summary.quantized_dtype == "w8a8"
-        assert "boxes" in screen_text(app)
-        assert "scores" in screen_text(app)
+        await pilot.sees("boxes", "scores")
 
 
 async def test_b_two_promotions_within_five_percent_and_an_export(
@@ -84,8 +83,7 @@ async def test_e_an_emulated_board_from_nothing(adb_server: AdbServer, played: P
     async with played("e") as (app, pilot):
         workspace = app.workspace
         await until(pilot, lambda: workspace.run.result, "the run ends in order, and is kept")
-        assert "14 layers agree up to rounding" in screen_text(app)
-        assert "emulated" in screen_text(app)
+        await pilot.sees("14 layers agree up to rounding", "emulated")
         assert app.session.boards.chosen
         kept = app.session.to_state()
         assert (kept.board, kept.board_chips) == (None, {}), "it ends with the workbench"
