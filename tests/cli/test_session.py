@@ -18,6 +18,22 @@ from rknntui.cli.session import WorkerSession, with_worker
 from tests.safety import ends
 
 
+async def build(session: WorkerSession, demo: Path, *, refresh: bool = False) -> None:
+    recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(demo / "dataset.txt")}
+    await session.run(BUILD, BuildParams(recipe=recipe, refresh=refresh))
+
+
+def ends_behind_a_build(demo: Path) -> None:
+    """A command that asks for more once it has built ends before that."""
+
+    async def action(session: WorkerSession) -> None:
+        await build(session, demo)
+        pytest.fail("it goes on")
+
+    with ends(), pytest.raises(JobCancelledError):
+        with_worker(action, lambda _: None)
+
+
 def test_an_answer_that_cannot_be_read_is_not_waited_for() -> None:
     async def action(session: WorkerSession) -> None:
         def no_room() -> None:
@@ -35,8 +51,7 @@ def test_ctrl_c_before_the_worker_has_the_job(demo: Path) -> None:
 
     async def action(session: WorkerSession) -> None:
         asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
-        recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(demo / "dataset.txt")}
-        await session.run(BUILD, BuildParams(recipe=recipe, refresh=True))
+        await build(session, demo, refresh=True)
 
     with ends(), pytest.raises(JobCancelledError):
         with_worker(action, lambda _: None)
@@ -53,17 +68,8 @@ def test_ctrl_c_in_the_last_moment_of_a_job(demo: Path, monkeypatch: pytest.Monk
         return found
 
     monkeypatch.setattr(Job, "result", ended)
-    asked: list[str] = []
-
-    async def action(session: WorkerSession) -> None:
-        recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(demo / "dataset.txt")}
-        await session.run(BUILD, BuildParams(recipe=recipe))
-        asked.append("what follows")
-
-    with ends(), pytest.raises(JobCancelledError):
-        with_worker(action, lambda _: None)
+    ends_behind_a_build(demo)
     assert [record.state for record in list_jobs()] == ["done"]
-    assert not asked
 
 
 def test_ctrl_c_while_the_handlers_go(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,14 +84,5 @@ def test_ctrl_c_while_the_handlers_go(demo: Path, monkeypatch: pytest.MonkeyPatc
         return remove(loop, number)
 
     monkeypatch.setattr(loops, "remove_signal_handler", late)
-    asked: list[str] = []
-
-    async def action(session: WorkerSession) -> None:
-        recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(demo / "dataset.txt")}
-        await session.run(BUILD, BuildParams(recipe=recipe))
-        asked.append("what follows")
-
-    with ends(), pytest.raises(JobCancelledError):
-        with_worker(action, lambda _: None)
+    ends_behind_a_build(demo)
     assert sent
-    assert not asked
