@@ -155,16 +155,12 @@ def _flow(file: SourceFile) -> list[Finding]:
     if not counts:
         return []
     listed = ", ".join(f"{op} ({count})" for op, count in counts.most_common(5))
-    return [
-        Finding(
-            code="control-flow",
-            severity="info",
-            where=file.path.name,
-            what=f"The model has {listed}: loading makes a fixed list of operators of it, or says "
-            "why it cannot.",
-            cause="An NPU runs the same operators every time.",
-        )
-    ]
+    what = (
+        f"The model has {listed}: loading makes a fixed list of operators of it, or says why it "
+        "cannot."
+    )
+    cause = "An NPU runs the same operators every time."
+    return [Finding("control-flow", "info", file.path.name, what, cause)]
 
 
 def _ordered(graph: onnx.GraphProto) -> list[Finding]:

@@ -58,16 +58,10 @@ def told_files(model: str, locations: Sequence[str]) -> list[Finding]:
     if not locations:
         return []
     shown = some_of([repr(sanitize(location, 100)) for location in locations], _SHOWN)
-    return [
-        Finding(
-            code=EXTERNAL_WEIGHTS,
-            severity="info",
-            where=model,
-            what=f"The model takes weights from other files of its folder: {shown}.",
-            cause="Its content becomes part of what is built and exported.",
-            remedy="Look whether these are files of the model.",
-        )
-    ]
+    what = f"The model takes weights from other files of its folder: {shown}."
+    cause = "Its content becomes part of what is built and exported."
+    remedy = "Look whether these are files of the model."
+    return [Finding(EXTERNAL_WEIGHTS, "info", model, what, cause, remedy)]
 
 
 def told_opset(model: str, opset: int, what: str) -> list[Finding]:

@@ -177,41 +177,25 @@ def _load(path: Path, findings: list[Finding]) -> Any:
     except (RuntimeError, ValueError, OSError, EOFError) as error:
         raise _not_loaded(path, error) from error
     if getattr(module, "training", False):  # a frozen module has no such attribute
-        findings.append(
-            Finding(
-                code="pytorch-evaluation-mode",
-                severity="info",
-                where=path.name,
-                what="The model was saved in training mode; it was switched to evaluation.",
-                remedy="Call model.eval() before it is scripted or traced.",
-            )
-        )
+        what = "The model was saved in training mode; it was switched to evaluation."
+        remedy = "Call model.eval() before it is scripted or traced."
+        mode = Finding("pytorch-evaluation-mode", "info", path.name, what, remedy=remedy)
+        findings.append(mode)
     if hasattr(module, "training"):
         module.eval()
     silenced = silence_observers(module)
     if silenced:
-        findings.append(
-            Finding(
-                code="pytorch-observers-off",
-                severity="warning",
-                where=path.name,
-                what=f"{silenced} observers of fake quantization were on; they were switched off.",
-                cause="An observer changes the scales whenever the model runs.",
-                remedy="Call model.apply(torch.ao.quantization.disable_observer) before saving.",
-            )
-        )
+        what = f"{silenced} observers of fake quantization were on; they were switched off."
+        cause = "An observer changes the scales whenever the model runs."
+        remedy = "Call model.apply(torch.ao.quantization.disable_observer) before saving."
+        off = Finding("pytorch-observers-off", "warning", path.name, what, cause, remedy)
+        findings.append(off)
     other = {p.dtype for p in module.parameters()} & set(_TO_FLOAT32)
     if other:
         module.float()
-        findings.append(
-            Finding(
-                code="pytorch-float32",
-                severity="info",
-                where=path.name,
-                what=f"Weights of type {_names(other)} were converted to float32.",
-                cause="The graph computes in float32, as what is compared with it does.",
-            )
-        )
+        what = f"Weights of type {_names(other)} were converted to float32."
+        cause = "The graph computes in float32, as what is compared with it does."
+        findings.append(Finding("pytorch-float32", "info", path.name, what, cause))
     return module
 
 
@@ -321,36 +305,20 @@ def _notes(plan: Plan, agreed: Agreed, quantized: bool, converted: bool) -> list
     ]
     if quantized:
         kind = "integers" if converted else "fake quantization"
-        notes.append(
-            Finding(
-                code="source-quantized",
-                severity="info",
-                where="model",
-                what=f"The model computes in {kind}: its scales are kept as they are.",
-                remedy="Build it with do_quantization=False to use them.",
-            )
-        )
+        what = f"The model computes in {kind}: its scales are kept as they are."
+        remedy = "Build it with do_quantization=False to use them."
+        notes.append(Finding("source-quantized", "info", "model", what, remedy=remedy))
     if (quantized and not check.within(FLOAT_TOLERANCE)) or check.flipped:
-        notes.append(
-            Finding(
-                code="pytorch-not-exact",
-                severity="warning",
-                where="model",
-                what=f"Compared with PyTorch, it {difference(check)}.{_of_layers(agreed)}",
-                cause="Values that lie between two steps are rounded the other way, as they are "
-                "between PyTorch's own engines.",
-            )
+        what = f"Compared with PyTorch, it {difference(check)}.{_of_layers(agreed)}"
+        cause = (
+            "Values that lie between two steps are rounded the other way, as they are between "
+            "PyTorch's own engines."
         )
+        notes.append(Finding("pytorch-not-exact", "warning", "model", what, cause))
     elif check.error > FLOAT_TOLERANCE:
-        notes.append(
-            Finding(
-                code="pytorch-float-noise",
-                severity="warning",
-                where="model",
-                what=f"It {difference(check)}.",
-                cause="ONNX Runtime approximates some functions otherwise, and float32 rounds.",
-            )
-        )
+        what = f"It {difference(check)}."
+        cause = "ONNX Runtime approximates some functions otherwise, and float32 rounds."
+        notes.append(Finding("pytorch-float-noise", "warning", "model", what, cause))
     return notes
 
 

@@ -261,26 +261,15 @@ def _read(archive: Archive) -> _Found:
         cut = not walk.run(forward, root, "", 0)
         model.calls = walk.found
     except (Unreadable, RecursionError) as error:
-        model.findings.append(
-            Finding(
-                code="torchscript-unclear",
-                severity="warning",
-                where=name,
-                what=f"A part of the file could not be read without torch: {sanitize(str(error))}",
-                cause="It is damaged, or of a version whose form is not known here.",
-                remedy="Load it: torch may still read it.",
-            )
-        )
+        what = f"A part of the file could not be read without torch: {sanitize(str(error))}"
+        cause = "It is damaged, or of a version whose form is not known here."
+        remedy = "Load it: torch may still read it."
+        unclear = Finding("torchscript-unclear", "warning", name, what, cause, remedy)
+        model.findings.append(unclear)
         return model
     if cut:
-        model.findings.append(
-            Finding(
-                code="torchscript-long",
-                severity="info",
-                where=name,
-                what=f"Only the first {len(model.calls)} operators are listed.",
-            )
-        )
+        what = f"Only the first {len(model.calls)} operators are listed."
+        model.findings.append(Finding("torchscript-long", "info", name, what))
     return model
 
 

@@ -96,15 +96,9 @@ def _plain(ready: Prepared, findings: list[Finding]) -> tuple[Any, tuple[str, ..
             graph = tf2onnx.tf_loader.tf_optimize(names, list(ends), _inlinable(graph))
     if has_control_flow(graph):
         graph, ends = unroll(graph, ends)
-        findings.append(
-            Finding(
-                code="control-flow-resolved",
-                severity="info",
-                where="model",
-                what="Loops and branches of the model were made a fixed list of operators.",
-                cause="An NPU runs the same operators every time.",
-            )
-        )
+        what = "Loops and branches of the model were made a fixed list of operators."
+        cause = "An NPU runs the same operators every time."
+        findings.append(Finding("control-flow-resolved", "info", "model", what, cause))
     return graph, ends
 
 
@@ -236,16 +230,10 @@ def _notes(ready: Prepared) -> list[Finding]:
     quantized = sum(node.op.startswith("FakeQuant") for node in ready.graph.node)
     if not quantized:
         return []
-    return [
-        Finding(
-            code="fake-quant-kept",
-            severity="info",
-            where="model",
-            what=f"{quantized} FakeQuant nodes were kept as quantization parameters.",
-            cause="The model was trained with quantization in mind.",
-            remedy="Build with do_quantization off to use them as they are.",
-        )
-    ]
+    what = f"{quantized} FakeQuant nodes were kept as quantization parameters."
+    cause = "The model was trained with quantization in mind."
+    remedy = "Build with do_quantization off to use them as they are."
+    return [Finding("fake-quant-kept", "info", "model", what, cause, remedy)]
 
 
 # --------------------------------------------------------------------------------------- reference

@@ -63,15 +63,12 @@ def inspect(source: SourceModel) -> SourceSummary:
         for name, (op, reason) in why.items()
     )
     if any(graph.nodes[n].op in CONTROL_FLOW for n in selection.nodes if n in graph.nodes):
-        findings.append(
-            Finding(
-                code="control-flow-unrolled",
-                severity="info",
-                where=sanitize(source.model.name),
-                what="Its loops and branches were lowered when it was frozen. They are written out "
-                "where their conditions are constant, and refused where the data decide.",
-            )
+        what = (
+            "Its loops and branches were lowered when it was frozen. They are written out where "
+            "their conditions are constant, and refused where the data decide."
         )
+        name = sanitize(source.model.name)
+        findings.append(Finding("control-flow-unrolled", "info", name, what))
     constants_held = [node for node in graph.nodes.values() if node.op == "Const"]
     weights = [node for node in constants_held if node.dtype.startswith(("float", "bfloat"))]
     return SourceSummary(
@@ -205,14 +202,10 @@ def _compared(graph: Graph, path: Path, answer: Message, *, nchw: bool, quantize
         SourceModelError: they differ.
     """
     if answer["compared"]:
-        return Finding(
-            code="numbers-not-compared",
-            severity="warning",
-            where="model",
-            what="The converted graph could not be compared with TensorFlow's own results.",
-            cause=answer["compared"],
-            remedy="Compare its outputs with yours before you build on them.",
-        )
+        what = "The converted graph could not be compared with TensorFlow's own results."
+        remedy = "Compare its outputs with yours before you build on them."
+        cause = answer["compared"]
+        return Finding("numbers-not-compared", "warning", "model", what, cause, remedy)
     # nothing of the graph is rewritten: what differs is what the conversion did
     session = Session(graph, level="disabled", lower=False)
     worst = 0.0
@@ -227,13 +220,9 @@ def _compared(graph: Graph, path: Path, answer: Message, *, nchw: bool, quantize
             raise _not_equal(f"it does not run: {error.what}") from error
         for (name, result), expected in zip(results.items(), outputs, strict=True):
             worst = max(worst, _difference(name, expected, result, quantized=quantized))
-    return Finding(
-        code="numbers-compared",
-        severity="info",
-        where="model",
-        what=f"On random inputs the graph's outputs are TensorFlow's within {worst:.1e}"
-        + (" (root mean square; FakeQuant)." if quantized else "."),
-    )
+    told = f"On random inputs the graph's outputs are TensorFlow's within {worst:.1e}"
+    told += " (root mean square; FakeQuant)." if quantized else "."
+    return Finding("numbers-compared", "info", "model", told)
 
 
 def _turned(array: np.ndarray, *, nchw: bool) -> np.ndarray:
