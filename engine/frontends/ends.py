@@ -57,13 +57,9 @@ def left_out(names: Iterable[str]) -> SourceModelError:
 
 def unused_input(name: str) -> Finding:
     """The finding for an input that was chosen and that no output needs."""
-    return Finding(
-        code="unused-input",
-        severity="warning",
-        where=sanitize(name),
-        what=f"No output needs the input {sanitize(name)!r}.",
-        remedy="Leave it out of 'inputs'.",
-    )
+    what = f"No output needs the input {sanitize(name)!r}."
+    remedy = "Leave it out of 'inputs'."
+    return Finding("unused-input", "warning", sanitize(name), what, remedy=remedy)
 
 
 def input_size(
@@ -109,14 +105,10 @@ def input_size(
 
 def batch_fixed(name: str, shown: str) -> Finding:
     """The finding for an open batch that was set to 1; ``shown`` is the declared shape."""
-    return Finding(
-        code="dynamic-batch-fixed",
-        severity="info",
-        where=sanitize(name),
-        what=f"The first axis of input {sanitize(name)!r} is dynamic ({shown}); it was set to 1.",
-        cause="The model was exported with a dynamic batch; an NPU needs fixed sizes.",
-        remedy="Give 'input_size_list' for another batch.",
-    )
+    what = f"The first axis of input {sanitize(name)!r} is dynamic ({shown}); it was set to 1."
+    cause = "The model was exported with a dynamic batch; an NPU needs fixed sizes."
+    remedy = "Give 'input_size_list' for another batch."
+    return Finding("dynamic-batch-fixed", "info", sanitize(name), what, cause, remedy)
 
 
 def reached(ends: Iterable[_Key], sources: Callable[[_Key], Iterable[_Key]]) -> list[_Key]:

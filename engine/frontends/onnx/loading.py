@@ -103,19 +103,15 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
 
 
 def _resolved(name: str, switches: Sequence[str]) -> Finding:
-    named = " and ".join(repr(sanitize(switch, 60)) for switch in switches[:4])
-    return Finding(
-        code="control-flow-resolved",
-        severity="info",
-        where=name,
-        what="Branches, loops and sequences of the model were made a fixed list of operators."
-        + (f" Both branches that {named} decides are computed each time." if switches else ""),
-        cause="An NPU runs the same operators every time.",
-        remedy=f"Give {named} a value with 'input_initial_val', and one branch is left: "
-        f"{INITIAL_FORM}."
-        if switches
-        else "",
-    )
+    what = "Branches, loops and sequences of the model were made a fixed list of operators."
+    cause = "An NPU runs the same operators every time."
+    remedy = ""
+    if switches:
+        named = " and ".join(repr(sanitize(switch, 60)) for switch in switches[:4])
+        what += f" Both branches that {named} decides are computed each time."
+        remedy = f"Give {named} a value with 'input_initial_val', and one branch is left: "
+        remedy += f"{INITIAL_FORM}."
+    return Finding("control-flow-resolved", "info", name, what, cause, remedy)
 
 
 def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
@@ -176,19 +172,14 @@ def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Findin
         )
         for spec in open_outputs
     )
-    findings.extend(
-        Finding(
-            code="resize-rounded",
-            severity="warning",
-            where=sanitize(node.name or "Resize"),
-            what="A Resize with align_corners has a scale that gives no whole size.",
-            cause="ONNX Runtime, which computes here, steps by the rounded size as PyTorch and "
-            "TensorFlow do; ONNX's own text steps by the size before rounding.",
-            remedy="Export it with sizes in the place of scales.",
-        )
-        for node in graph.nodes
-        if _rounds(node)
+    what = "A Resize with align_corners has a scale that gives no whole size."
+    cause = (
+        "ONNX Runtime, which computes here, steps by the rounded size as PyTorch and TensorFlow "
+        "do; ONNX's own text steps by the size before rounding."
     )
+    remedy = "Export it with sizes in the place of scales."
+    rounded = [sanitize(node.name or "Resize") for node in graph.nodes if _rounds(node)]
+    findings += [Finding("resize-rounded", "warning", n, what, cause, remedy) for n in rounded]
     return findings
 
 
