@@ -17,6 +17,9 @@ from engine.facts.npu import NpuDtype
 if TYPE_CHECKING:
     import numpy as np
 
+Shape = tuple[int, ...]
+"""Sizes of a tensor along its axes."""
+
 Target = Literal["NPU", "CPU", "unknown", "none"]
 """Where a layer runs; ``none``: the compiler refuses the model for it."""
 

@@ -10,14 +10,12 @@ from collections import Counter
 
 import numpy as np
 
-from engine.cost.lowered import Node
+from engine.cost.lowered import Node, Shape
 from engine.cost.lowering.fours import BINARY, UNARY
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.movement import MOVEMENTS, perm_of, stands
 from engine.cost.lowering.rules import Context, execution_order, on
 from engine.cost.lowering.views import inverse
-
-_Shape = tuple[int, ...]
 
 
 @on("Add")
@@ -92,7 +90,7 @@ def push_maps(graph: LoweringGraph, context: Context, *, matrices: bool = False)
     return changed
 
 
-def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
+def _target(graph: LoweringGraph, node: Node) -> Shape | None:
     """The shape in which a layer should work; None where it stays."""
     if node.op not in UNARY | BINARY | {"Conv", "exNorm"} or node.int("stays"):
         return None
@@ -120,7 +118,7 @@ def _target(graph: LoweringGraph, node: Node) -> _Shape | None:
     return _of_conv(graph, node, source) if node.op == "Conv" else source
 
 
-def _single(graph: LoweringGraph, node: Node, source: _Shape) -> bool:
+def _single(graph: LoweringGraph, node: Node, source: Shape) -> bool:
     """Whether a layer works number by number, with movements before and behind it."""
     consts = [tensor for tensor in node.inputs if graph.is_const(tensor)]
     return (
@@ -149,11 +147,11 @@ def _same_map(graph: LoweringGraph, node: Node, features: list[str]) -> bool:
     return True
 
 
-def _keeps(source: _Shape, target: _Shape) -> bool:
+def _keeps(source: Shape, target: Shape) -> bool:
     return len(source) == len(target) == 4 and source[:2] == target[:2] and source != target
 
 
-def _of_conv(graph: LoweringGraph, node: Node, source: _Shape) -> _Shape | None:
+def _of_conv(graph: LoweringGraph, node: Node, source: Shape) -> Shape | None:
     weight = graph.shape(node.inputs[1])
     plain = (
         len(weight) == 4
@@ -168,7 +166,7 @@ def _of_conv(graph: LoweringGraph, node: Node, source: _Shape) -> _Shape | None:
     return (source[0], graph.shape(node.outputs[0])[1], *source[2:])
 
 
-def _best(graph: LoweringGraph, node: Node, features: list[str]) -> _Shape | None:
+def _best(graph: LoweringGraph, node: Node, features: list[str]) -> Shape | None:
     result = node.outputs[0]
     now = graph.shape(result)
     views = [graph.maker(tensor, "Reshape", alone=True) for tensor in features]
@@ -181,7 +179,7 @@ def _best(graph: LoweringGraph, node: Node, features: list[str]) -> _Shape | Non
     return None
 
 
-def _gain(graph: LoweringGraph, node: Node, features: list[str], shape: _Shape) -> int:
+def _gain(graph: LoweringGraph, node: Node, features: list[str], shape: Shape) -> int:
     gain = 0
     for tensor in features:
         maker = graph.maker(tensor, "Reshape")
@@ -195,7 +193,7 @@ def _gain(graph: LoweringGraph, node: Node, features: list[str], shape: _Shape) 
     return gain - (stays or graph.is_output(result))
 
 
-def _ready(graph: LoweringGraph, tensor: str, shape: _Shape) -> Node | None:
+def _ready(graph: LoweringGraph, tensor: str, shape: Shape) -> Node | None:
     """A Reshape to this shape that reads a tensor anyway."""
     for reader in graph.readers(tensor):
         if reader.op == "Reshape" and graph.shape(reader.outputs[0]) == shape:
@@ -203,7 +201,7 @@ def _ready(graph: LoweringGraph, tensor: str, shape: _Shape) -> Node | None:
     return None
 
 
-def _carry(graph: LoweringGraph, node: Node, shape: _Shape) -> None:
+def _carry(graph: LoweringGraph, node: Node, shape: Shape) -> None:
     inputs = []
     label = ""
     moved = 0
@@ -335,7 +333,7 @@ def _turn_before_split(graph: LoweringGraph, node: Node) -> bool:
     return True
 
 
-def _place(part: _Shape, target: _Shape, axis: int) -> int | None:
+def _place(part: Shape, target: Shape, axis: int) -> int | None:
     """Where the dimension of a Split is after a Reshape of a part; None where it is not whole."""
     before = math.prod(part[:axis])
     for at in range(len(target)):

@@ -12,7 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from engine.cost.limits.remedies import END_BEFORE, IN_FLOAT16
-from engine.cost.lowered import Node, Target
+from engine.cost.lowered import Node, Shape, Target
 from engine.cost.lowering.graph import LoweringGraph
 from engine.cost.lowering.rules import Context
 from engine.facts.limits import operator, without
@@ -288,7 +288,6 @@ CHECKS: dict[str, Check] = {
 }
 
 
-Shape = tuple[int, ...]
 PLANE = 8
 """Pixels of a plane that a reshape of rk3588 writes at once."""
 ON_CPU = ("exSoftmax13", "Softmax", "exDataConvert", "ReduceMax")

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
-from engine.cost.lowered import Node
+from engine.cost.lowered import Node, Shape
 from engine.cost.lowering.graph import LoweringGraph
 
 
@@ -22,14 +22,14 @@ class _Part:
 class Step:
     """A Reshape, or a Transpose where ``perm`` is given; ``shape`` is what comes out."""
 
-    shape: tuple[int, ...]
+    shape: Shape
     perm: tuple[int, ...] = ()
 
 
 class View:
     """The dimensions of a tensor as factors of those that it started with."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: Shape) -> None:
         self.start = [[_Part(size)] if size > 1 else [] for size in shape]
         self.dims = [list(parts) for parts in self.start]
         self.start_shape = shape
@@ -43,7 +43,7 @@ class View:
         self.shape = tuple(self.shape[axis] for axis in perm)
         return True
 
-    def reshape(self, shape: tuple[int, ...]) -> bool:
+    def reshape(self, shape: Shape) -> bool:
         """Group the factors anew; False where a dimension would cut one at no whole number."""
         if math.prod(shape) != math.prod(self.shape) or 0 in shape:
             return False
@@ -88,7 +88,7 @@ def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(perm.index(axis) for axis in range(len(perm)))
 
 
-def four(shape: tuple[int, ...]) -> tuple[int, ...]:
+def four(shape: Shape) -> Shape:
     """A shape in four dimensions as the compiler writes it: (a, b, c) is (a, b, 1, c)."""
     if len(shape) == 3:
         return (shape[0], shape[1], 1, shape[2])
@@ -121,7 +121,7 @@ def shortest_steps(view: View) -> list[Step] | None:
     return first or last or _through_runs(source, target, before, after)
 
 
-def _plain(source: tuple[int, ...], target: tuple[int, ...]) -> list[Step]:
+def _plain(source: Shape, target: Shape) -> list[Step]:
     if source == target:
         return []
     if len(source) == len(target) == 4 and long_sizes(source) == long_sizes(target):
@@ -129,16 +129,16 @@ def _plain(source: tuple[int, ...], target: tuple[int, ...]) -> list[Step]:
     return [Step(target)]
 
 
-def long_sizes(shape: tuple[int, ...]) -> list[int]:
+def long_sizes(shape: Shape) -> list[int]:
     """Those of a shape that are not one."""
     return [size for size in shape if size > 1]
 
 
-def _slots(shape: tuple[int, ...]) -> list[int]:
+def _slots(shape: Shape) -> list[int]:
     return [at for at, size in enumerate(shape) if size > 1]
 
 
-def _perm(base: tuple[int, ...], target: tuple[int, ...], order: list[int]) -> tuple[int, ...]:
+def _perm(base: Shape, target: Shape, order: list[int]) -> tuple[int, ...]:
     """Axes that bring ``base`` to ``target``, whose long dimensions come from ``order``."""
     ones = [at for at, size in enumerate(base) if size == 1]
     left = list(order)
@@ -153,11 +153,7 @@ def _perm(base: tuple[int, ...], target: tuple[int, ...], order: list[int]) -> t
 
 
 def _transpose_first(
-    source: tuple[int, ...],
-    base: tuple[int, ...],
-    target: tuple[int, ...],
-    starts: list[list[_Part]],
-    after: list[_Part],
+    source: Shape, base: Shape, target: Shape, starts: list[list[_Part]], after: list[_Part]
 ) -> list[Step] | None:
     order = _order(starts, after)
     if order is None:
@@ -178,11 +174,7 @@ def _transpose_first(
 
 
 def _reshape_first(
-    source: tuple[int, ...],
-    target: tuple[int, ...],
-    end: tuple[int, ...],
-    ends: list[list[_Part]],
-    before: list[_Part],
+    source: Shape, target: Shape, end: Shape, ends: list[list[_Part]], before: list[_Part]
 ) -> list[Step] | None:
     order = _order(ends, before)
     if order is None:
@@ -198,10 +190,7 @@ def _reshape_first(
 
 
 def _through_runs(
-    source: tuple[int, ...],
-    target: tuple[int, ...],
-    before: list[_Part],
-    after: list[_Part],
+    source: Shape, target: Shape, before: list[_Part], after: list[_Part]
 ) -> list[Step] | None:
     """Reshape, transpose of what stays together, reshape: at most four dimensions move."""
     place = {id(part): at for at, part in enumerate(after)}
@@ -244,7 +233,7 @@ def _order(dims: list[list[_Part]], parts: list[_Part]) -> list[int] | None:
     return order
 
 
-def _fitted(shape: tuple[int, ...], parts: list[_Part]) -> list[list[_Part]]:
+def _fitted(shape: Shape, parts: list[_Part]) -> list[list[_Part]]:
     """Factors grouped to dimensions that only differ by ones from what they make up."""
     queue = deque(parts)
     dims: list[list[_Part]] = []
