@@ -27,7 +27,7 @@ from engine.graph.metrics import ErrorSums, error_sums
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate
 from engine.quantize.algorithms.accurate import prepare
-from engine.quantize.algorithms.accurate.evaluator import CandidateEvaluator
+from engine.quantize.algorithms.accurate.select import CandidateEvaluator
 from engine.quantize.interface import CalibratedGraph, LayerWeights, Prepared
 from engine.quantize.planning.plan import plan
 from engine.report import sqnr_text

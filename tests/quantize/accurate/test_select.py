@@ -8,8 +8,7 @@ import pytest
 from engine.graph.execute import Session
 from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate
-from engine.quantize.algorithms.accurate.evaluator import CandidateEvaluator, can_evaluate
-from engine.quantize.algorithms.accurate.select import noise_level
+from engine.quantize.algorithms.accurate.select import CandidateEvaluator, can_evaluate, noise_level
 from engine.quantize.algorithms.ranges import activation_table
 from engine.quantize.interface import quantize_weights
 from engine.quantize.planning.plan import plan
