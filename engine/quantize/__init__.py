@@ -6,7 +6,13 @@ from engine.quantize.checks import applied_dtypes, require_plain_run
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype, resolve_dtype
 from engine.quantize.interface import Quantized, QuantizeSettings
 from engine.quantize.planning.layers import cpu_layers, layers_of
-from engine.quantize.planning.operators import LAYOUT, WEIGHTED, Role, role_of, unquantized_reason
+from engine.quantize.planning.node_properties import (
+    LAYOUT,
+    WEIGHTED,
+    Role,
+    role_of,
+    unquantized_reason,
+)
 from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.qdq.insert import REASON
 from engine.quantize.qdq.vendor_file import (

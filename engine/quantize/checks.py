@@ -22,7 +22,7 @@ from engine.graph.ir.spec import array_of, input_at, maker_of
 from engine.graph.layers import Layer, LayerMap
 from engine.quantize.dtypes.formats import HALF_LIMIT, LAYER_DTYPES, Format
 from engine.quantize.interface import LayerWeights, Quantized, QuantizeSettings
-from engine.quantize.planning.operators import KEEPS_HALF, WEIGHTED, Role, role_of
+from engine.quantize.planning.node_properties import KEEPS_HALF, WEIGHTED, Role, role_of
 from engine.quantize.planning.plan import Plan, root_of
 
 _LARGEST = float(np.finfo(np.float32).max)

@@ -13,8 +13,7 @@ from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.dtypes.formats import Format
 from engine.quantize.dtypes.scheme import activation_params
 from engine.quantize.interface import CalibratedGraph, Prepared
-from engine.quantize.planning.node_properties import Clamp
-from engine.quantize.planning.operators import Role
+from engine.quantize.planning.node_properties import Clamp, Role
 from engine.quantize.planning.plan import Plan, root_of
 from engine.quantize.techniques.rounding import correct_biases
 

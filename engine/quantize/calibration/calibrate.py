@@ -25,7 +25,7 @@ from engine.quantize.calibration.histograms import HistogramBuilder
 from engine.quantize.calibration.input_means import BLOCK, InputSum, Sums, input_sums
 from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.calibration.observer import ActivationObserver, SampleStats
-from engine.quantize.planning.operators import LAYOUT, WEIGHTED
+from engine.quantize.planning.node_properties import LAYOUT, WEIGHTED
 from engine.quantize.planning.plan import Plan, is_quantized_source, plan
 
 Visit = Callable[[str, np.ndarray, int], None]

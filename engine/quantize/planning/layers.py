@@ -24,8 +24,7 @@ from engine.graph.layers import (
     with_own_ids,
 )
 from engine.quantize.dtypes.formats import Scheme
-from engine.quantize.planning.node_properties import Clamp, WeightPlan
-from engine.quantize.planning.operators import WEIGHTED, Role, role_of
+from engine.quantize.planning.node_properties import WEIGHTED, Clamp, Role, WeightPlan, role_of
 
 
 def find_layers(

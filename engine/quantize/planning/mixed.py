@@ -17,8 +17,14 @@ from engine.graph.ir import UniqueNames, is_custom
 from engine.graph.ir.spec import name_of
 from engine.graph.layers import LayerMap
 from engine.quantize.dtypes.formats import Format, Scheme, layer_dtype
-from engine.quantize.planning.node_properties import WeightPlan, data_inputs, is_constant, is_float
-from engine.quantize.planning.operators import KEEPS_HALF, Role
+from engine.quantize.planning.node_properties import (
+    KEEPS_HALF,
+    Role,
+    WeightPlan,
+    data_inputs,
+    is_constant,
+    is_float,
+)
 
 # Inputs of these beside the first are parameters of the operation, not numbers that it computes
 # with: they stay float32.

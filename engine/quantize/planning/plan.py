@@ -25,7 +25,11 @@ from engine.quantize.planning.mixed import (
     float_kernel_reason,
 )
 from engine.quantize.planning.node_properties import (
+    ARITHMETIC,
+    CUSTOM_REASON,
+    WEIGHTED,
     Clamp,
+    Role,
     WeightPlan,
     data_inputs,
     has_constant_matrix,
@@ -34,15 +38,9 @@ from engine.quantize.planning.node_properties import (
     is_float,
     pads_with_zero,
     pool_needs_float,
-    weight_plan,
-)
-from engine.quantize.planning.operators import (
-    ARITHMETIC,
-    CUSTOM_REASON,
-    WEIGHTED,
-    Role,
     role_of,
     unquantized_reason,
+    weight_plan,
 )
 
 QDQ_OPS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})

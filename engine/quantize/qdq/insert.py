@@ -26,8 +26,7 @@ from engine.graph.layers import ADDED, GUARD, LayerMap, StoredTensor
 from engine.quantize.dtypes.scheme import bias_params, half_params, quantize_bias
 from engine.quantize.interface import LayerWeights
 from engine.quantize.planning.mixed import operands, preserves_format
-from engine.quantize.planning.node_properties import Clamp, WeightPlan, is_constant
-from engine.quantize.planning.operators import Role
+from engine.quantize.planning.node_properties import Clamp, Role, WeightPlan, is_constant
 from engine.quantize.planning.plan import Plan
 
 # The parts that a QDQ form is made of: constants, Q/DQ pairs, roundings to half precision.

@@ -21,7 +21,7 @@ from engine.graph.ir import OPSET, Graph, constant_of, is_custom, params_of
 from engine.graph.ir.opsets import NoFormError, lower
 from engine.graph.ir.spec import input_at, maker_of
 from engine.graph.passes import Editor
-from engine.quantize.planning.operators import WEIGHTED
+from engine.quantize.planning.node_properties import WEIGHTED
 from engine.quantize.qdq.vendor_convolutions import dequantized
 from engine.quantize.qdq.vendor_form import vendor_form
 

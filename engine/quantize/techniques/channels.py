@@ -18,8 +18,13 @@ from engine.graph.ir import Graph, is_custom
 from engine.graph.ir.spec import array_of, input_at, name_of
 from engine.graph.passes.base import operators
 from engine.graph.passes.base import shape as shape_of
-from engine.quantize.planning.node_properties import WeightPlan, is_constant, weight_axes
-from engine.quantize.planning.operators import WEIGHTED, Role
+from engine.quantize.planning.node_properties import (
+    WEIGHTED,
+    Role,
+    WeightPlan,
+    is_constant,
+    weight_axes,
+)
 from engine.quantize.planning.plan import Plan
 
 

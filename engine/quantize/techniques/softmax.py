@@ -16,7 +16,7 @@ import onnx_ir as ir
 from engine.graph.ir import Graph
 from engine.graph.ir.spec import name_of
 from engine.quantize.dtypes.scheme import activation_params
-from engine.quantize.planning.operators import LAYOUT
+from engine.quantize.planning.node_properties import LAYOUT
 from engine.quantize.planning.plan import Plan, root_of
 
 # By how much of the width that was seen each end moves outwards.
