@@ -47,7 +47,6 @@ ALLOWED: dict[str, str] = {
     "QuantizedGraph Quantized": "of a stage's result on disk, and of the quantizer",
     "Preprocess InputPlan TensorSpec": "preparation as asked, as planned for one input, its tensor",
     "ContainerContent Runnable": "what is written into a container, and what runs of one",
-    "ImageStats ArrayStats": "of pixels, which are bytes, and of arrays of any dtype",
     "Chip ChipFacts": "facts with their sources, and what a table shows of them",
     "BoardIdentity BoardFacts": "as probed, and with what else the wire tells of a board",
     "NetTime ChipEstimate": "the time of a network, which is a part of its estimate",
