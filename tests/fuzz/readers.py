@@ -120,15 +120,18 @@ def onnx(zoo: Path) -> Attack:
 
 
 def rknn(zoo: Path) -> Attack:
-    """The vendor's files of both generations, and the small graph of a container of ours."""
+    """The vendor's files of both generations with their views, and a small container of ours."""
     from engine.container import read_container, write_container
-    from engine.container.vendor import inspect_vendor
+    from engine.container.vendor import inspect_vendor, vendor_graph_view, vendor_view
     from engine.frontends.sniff import sniff
     from tests.container.build import content
 
     def read(path: Path) -> object:
         ours = sniff(path).kind == "rknn"
-        return read_container(path) if ours else inspect_vendor(path)
+        if ours:
+            return read_container(path)
+        model = inspect_vendor(path)
+        return vendor_view(model), vendor_graph_view(model)
 
     names = ("dual_residual_RK3562.rknn", "multiple_input_RK3588.rknn")
     vendor = [single(zoo / "rknn_vendor" / name) for name in (*names, "resize_area_toolkit1.rknn")]
