@@ -1,6 +1,4 @@
-"""What a container of ours is told from the vendor's files by, and the error of a file that nobody
-can read.
-"""
+"""What tells containers of ours from the vendor's files, and the error of an unreadable file."""
 
 from __future__ import annotations
 
