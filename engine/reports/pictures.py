@@ -173,8 +173,8 @@ _WIDE, _BASE = _WIDTH - 90, 50 + _HIGH
 
 
 def round_values(low: float, high: float) -> list[float]:
-    """Values of an axis, read at once: three to eight, 1, 2 or 5 times a power of ten apart."""
-    rough = (high - low or 1.0) / 6
+    """Values of an axis, read at once: three to nine, 1, 2 or 5 times a power of ten apart."""
+    rough = (high - low or 1.0) / 8
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
     digits = max(0, -math.floor(math.log10(step)))

@@ -40,10 +40,8 @@ def build() -> Pipeline:
 
 def attributes(name: str, shape: tuple[int, ...], **changes: Any) -> TensorAttributes:
     elements = int(np.prod(shape))
-    plain = TensorAttributes(
-        0, name, shape, "NCHW", "INT8", "AFFINE", 0, 0, 1.0, elements, elements, 0, 0, 0, False
-    )
-    return replace(plain, **changes)
+    scaled = {"quantization": "AFFINE", "scale": 1.0, "elements": elements, "size": elements}
+    return TensorAttributes(0, name, shape, "NCHW", "INT8", **(scaled | changes))
 
 
 def test_outputs_have_a_reader_of_their_own_and_the_right_numbers(build: Pipeline) -> None:
