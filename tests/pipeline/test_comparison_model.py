@@ -40,8 +40,10 @@ def build() -> Pipeline:
 
 def attributes(name: str, shape: tuple[int, ...], **changes: Any) -> TensorAttributes:
     elements = int(np.prod(shape))
-    scaled = {"quantization": "AFFINE", "scale": 1.0, "elements": elements, "size": elements}
-    return TensorAttributes(0, name, shape, "NCHW", "INT8", **(scaled | changes))
+    plain = TensorAttributes(
+        0, name, shape, "NCHW", "INT8", "AFFINE", scale=1.0, elements=elements, size=elements
+    )
+    return replace(plain, **changes)
 
 
 def test_outputs_have_a_reader_of_their_own_and_the_right_numbers(build: Pipeline) -> None:
