@@ -57,12 +57,15 @@ def silence_observers(module: Any) -> int:
 
 
 def fake_quantization(module: Any) -> dict[str, Callable[..., Any]]:
-    """Operator -> symbolic function for the exporter of script modules, for this module."""
+    """Operator -> symbolic function for the exporter of script modules, for this module.
+
+    Each names all of its arguments: ``parse_args`` drops what the signature has no name for.
+    """
     buffers = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
     return {
         "aten::fused_moving_avg_obs_fake_quant": _fused(buffers),
-        "aten::fake_quantize_per_tensor_affine": _plain(buffers),
-        "aten::fake_quantize_per_channel_affine": _plain(buffers, "i"),
+        "aten::fake_quantize_per_tensor_affine": _per_tensor(buffers),
+        "aten::fake_quantize_per_channel_affine": _per_channel(buffers),
     }
 
 
@@ -70,22 +73,43 @@ def _fused(buffers: dict[str, torch.Tensor]) -> Callable[..., Any]:
     """``fused_moving_avg_obs_fake_quant`` with its observer off (ATen, native_functions.yaml)."""
 
     @symbolic_helper.parse_args("v", "v", "v", "v", "v", "v", "v", "f", "i", "i", "i", "b", "b")
-    def symbolic(g: Any, x: Any, observer_on: Any, switch: Any, *more: Any) -> Any:
-        _low, _high, scale, zero_point, _averaging, low, high, axis, per_row, _symmetric = more
-        if not bool(_constant(switch, buffers, "its switch").any()):
+    def symbolic(
+        g: Any,
+        x: Any,
+        observer_on: Any,
+        fake_quant_on: Any,
+        running_min: Any,
+        running_max: Any,
+        scale: Any,
+        zero_point: Any,
+        averaging: float,
+        low: int,
+        high: int,
+        axis: int,
+        per_row: bool,
+        symmetric: bool,
+    ) -> Any:
+        if not bool(_constant(fake_quant_on, buffers, "its switch").any()):
             return g.op("Identity", x)
         return _quantize(g, x, scale, zero_point, low, high, axis if per_row else None, buffers)
 
     return symbolic
 
 
-def _plain(buffers: dict[str, torch.Tensor], *axis: str) -> Callable[..., Any]:
-    """``fake_quantize_per_tensor_affine``, or with the argument ``axis`` that per channel."""
+def _per_tensor(buffers: dict[str, torch.Tensor]) -> Callable[..., Any]:
+    @symbolic_helper.parse_args("v", "v", "v", "i", "i")
+    def symbolic(g: Any, x: Any, scale: Any, zero_point: Any, low: int, high: int) -> Any:
+        return _quantize(g, x, scale, zero_point, low, high, None, buffers)
 
-    @symbolic_helper.parse_args("v", "v", "v", *axis, "i", "i")
-    def symbolic(g: Any, x: Any, scale: Any, zero_point: Any, *numbers: int) -> Any:
-        *along, low, high = numbers
-        return _quantize(g, x, scale, zero_point, low, high, along[0] if along else None, buffers)
+    return symbolic
+
+
+def _per_channel(buffers: dict[str, torch.Tensor]) -> Callable[..., Any]:
+    @symbolic_helper.parse_args("v", "v", "v", "i", "i", "i")
+    def symbolic(
+        g: Any, x: Any, scale: Any, zero_point: Any, axis: int, low: int, high: int
+    ) -> Any:
+        return _quantize(g, x, scale, zero_point, low, high, axis, buffers)
 
     return symbolic
 

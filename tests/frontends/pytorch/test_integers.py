@@ -238,6 +238,39 @@ def test_the_end_of_a_module_of_integers_may_be_steps_away() -> None:
     assert child._tolerance(Agreed(same, ""), expected) == 1e-5
 
 
+FAKE: dict[str, Callable[[], Callable[[Any], Any]]] = {
+    "tensor": lambda: lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -128, 127),
+    "channels": lambda: (
+        lambda x: torch.fake_quantize_per_channel_affine(
+            x, _some(4), torch.arange(4).int(), 1, -128, 127
+        )
+    ),
+    "moving": lambda: torch.ao.quantization.FusedMovingAvgObsFakeQuantize().eval(),
+}
+
+
+@pytest.mark.parametrize("kind", FAKE)
+def test_fake_quantization_is_written_by_the_script_exporter(kind: str, tmp_path: Path) -> None:
+    from engine.frontends.pytorch import child
+
+    body, sizes, out = FAKE[kind](), (1, 4, 3, 3), tmp_path / "written.onnx"
+    body(torch.randn(sizes))  # what observes has seen something
+
+    class One(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = body
+
+        def forward(self, x: Any) -> Any:
+            return self.body(x)
+
+    path = _traced(One().eval(), sizes, tmp_path)
+    request = {"model": str(path), "sizes": [sizes], "traced": [], "route": "script"}
+    child.convert(request, out)
+    operators = [node.op_type for node in onnx.load(str(out)).graph.node]
+    assert [op for op in operators if op != "Constant"] == ["QuantizeLinear", "DequantizeLinear"]
+
+
 def test_places_of_a_maximum_are_not_taken_for_constants(tmp_path: Path) -> None:
     class Places(torch.nn.Module):
         def forward(self, x: Any) -> Any:
