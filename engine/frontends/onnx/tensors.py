@@ -404,7 +404,10 @@ def sort_nodes(graph: onnx.GraphProto) -> None:
     Raises:
         SourceModelError: the graph runs in a circle; names a node of it.
     """
-    makers = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
+    makers: dict[str, int] = {}
+    for at, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            makers.setdefault(name, at)  # a second one is no circle; the checker tells of it
     sources = {
         at: [makers[name] for name in reads(node) if name in makers]
         for at, node in enumerate(graph.node)

@@ -105,6 +105,19 @@ def test_models_and_constants_that_do_not_hold_what_they_say(
         load_onnx(save(model))
 
 
+def test_a_tensor_that_is_computed_twice_is_no_circle(save: Save) -> None:
+    path = save(
+        onnx.parser.parse_model(
+            """<ir_version: 10, opset_import: ["": 21]>
+            twice (float[3] x) => (float[3] y)
+            {a = Relu (x) b = Relu (a) a = Relu (b) y = Neg (a)}"""
+        )
+    )
+    with pytest.raises(SourceModelError, match="'a' has been used as output names multiple times"):
+        load_onnx(path)
+    assert "no-order" not in {finding.code for finding in inspect_onnx(path)[0].findings}
+
+
 def first(model: onnx.ModelProto) -> onnx.TensorProto:
     """Its first constant."""
     tensor: onnx.TensorProto = model.graph.initializer[0]
