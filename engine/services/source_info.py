@@ -79,6 +79,10 @@ def summary_of(source: SourceModel) -> SourceSummary:
     from engine.pipeline.fingerprints import file_fingerprint
     from engine.services.state import WORKER_STATE
 
+    said = source.options
+    changed = (said.inputs, said.input_size_list, said.input_initial_val, said.operators)
+    if source.framework == "onnx" and all(option is None for option in changed):
+        return source_inspection(source.model).summary
     try:
         stamps = [
             file_fingerprint(path) for path in (source.model, source.weights) if path is not None

@@ -278,13 +278,17 @@ def _text(attribute: onnx.AttributeProto) -> str:
         return f"a graph of {len(attribute.g.node)} nodes"
     if attribute.t.data_location == onnx.TensorProto.EXTERNAL:
         return "in another file"  # which a look does not read
-    if attribute.HasField("t") or attribute.tensors:
+    if attribute.HasField("t") or attribute.tensors or attribute.ByteSize() > _SHORT:
         return _value_text(attribute)
-    return _plain_text(attribute.SerializeToString())
+    return _short_text(attribute.SerializeToString())
+
+
+_SHORT = 128
+"""Bytes of an attribute that is kept with its text."""
 
 
 @lru_cache(4096)
-def _plain_text(attribute: bytes) -> str:
+def _short_text(attribute: bytes) -> str:
     """Of pads and strides, which are the same in most layers."""
     return _value_text(onnx.AttributeProto.FromString(attribute))
 

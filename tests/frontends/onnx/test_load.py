@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.base.errors import GraphError, SourceModelError, UnsupportedOperatorError
+from engine.frontends.load import find_source
 from engine.frontends.onnx import inspect_file, inspect_onnx, load_onnx
+from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, graph_view, node_detail, verify
+from engine.services.source_info import source_inspection, summary_of
 from engine.wire.model import Tensor, TensorQuant
 from tests.frontends.onnx.conftest import Save
 from tests.graph.models import finish, float_net, nodes_of, qdq_net, tensor
@@ -405,6 +409,32 @@ def test_the_quick_view_fixes_batch_and_order_as_loading_does(save: Save) -> Non
     assert graph == graph_view(loaded.graph)
     assert view.findings == loaded.findings
     assert view.inputs[0].shape[0] == 1
+
+
+def test_a_plain_file_is_read_once_for_its_summary_and_its_view(
+    save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, paths = sys.modules[inspect_onnx.__module__], []
+    monkeypatch.setattr(module, "read_onnx", lambda path, **more: _noted(paths, path, **more))
+    path = save(float_net())
+    summary = summary_of(find_source(path))
+    assert source_inspection(path).summary == summary
+    assert paths == [path]
+
+
+def _noted(paths: list[Path], path: Path, **more: bool) -> SourceFile:
+    paths.append(path)
+    return read_onnx(path, **more)
+
+
+def test_long_attributes_are_not_kept_behind_a_look(save: Save) -> None:
+    kept, model = sys.modules[inspect_onnx.__module__]._short_text, float_net()
+    inspect_file(save(model))
+    before = kept.cache_info().currsize
+    model.graph.node[0].attribute.append(helper.make_attribute("long", [1.5] * 1000))
+    attributes = dict(inspect_file(save(model)).summary.layers[0].attributes)
+    assert "… 1000 in all" in attributes["long"]
+    assert kept.cache_info().currsize == before > 0
 
 
 def test_a_node_with_a_graph_of_its_own_is_shown(save: Save) -> None:
