@@ -60,7 +60,7 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
         traced = traced_inputs(archive)
         digest = archive.digest()
     options = source.options
-    sizes = options.input_size_list
+    sizes = _sizes(options)
     request = {
         "model": str(source.model.resolve()),
         "sizes": sizes,
@@ -93,6 +93,18 @@ def _limits(size: int, inputs: Sequence[Sequence[int]]) -> tuple[float, int]:
         1 << 20
     )
     return seconds, _GROWTH + _GROWTH_PER_BYTE * size + _GROWTH_PER_BYTE_OF_INPUT * elements
+
+
+def _sizes(options: LoadOptions) -> list[list[int]] | None:
+    """The sizes as the child takes them, whatever kind of whole numbers they were given as."""
+    given = options.input_size_list
+    try:
+        return None if given is None else [[int(number) for number in size] for size in given]
+    except (TypeError, ValueError) as error:
+        raise SourceModelError(
+            "'input_size_list' has an entry that is not a list of whole numbers.",
+            remedy="Write it as [[1, 3, 224, 224]].",
+        ) from error
 
 
 def _graph(path: Path, source: SourceModel, options: LoadOptions) -> Loaded:

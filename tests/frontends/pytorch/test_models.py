@@ -115,7 +115,7 @@ def test_names_are_those_of_forward(quick_models: Path) -> None:
 
 
 def test_a_size_without_batch_gets_one(quick_models: Path) -> None:
-    loaded = load(quick_models / "traced.pt", (3, 16, 16))
+    loaded = load(quick_models / "traced.pt", tuple(np.array([3, 16, 16])))
     assert loaded.graph.inputs[0].shape == (1, 3, 16, 16)
     assert "batch-added" in [finding.code for finding in loaded.findings]
 
@@ -127,6 +127,7 @@ def test_a_size_without_batch_gets_one(quick_models: Path) -> None:
         (((1, 3, 16, 16), (1, 3, 16, 16)), "has 2 sizes; forward takes x"),
         (((1, 5, 16, 16),), "does not run with these sizes"),
         (((1, 3, 0, 16),), "cannot be used"),
+        ((("x",),), "not a list of whole numbers"),
     ],
 )
 def test_sizes_that_do_not_fit(
