@@ -147,6 +147,8 @@ def test_one_vector_read_many_times_is_bounded() -> None:
         (single("CONCATENATION", In((2, 3)), In((3, 2)), axis=0), "does not fit"),
         (single("SPLIT", ints(7), In((2, 3)), numSplits=1), "axis 7"),
         (single("MAX_POOL_2D", In((1, 4, 4, 1)), strideH=0), "stride"),
+        (single("DEPTH_TO_SPACE", In((1, 4, 4, 6)), blockSize=2), "blocks of 2 out of 6 channels"),
+        (single("SPACE_TO_DEPTH", In((1, 4, 4)), blockSize=2), "not enough values"),
     ],
     ids=lambda value: value.op if isinstance(value, Case) else "",
 )  # fmt: skip

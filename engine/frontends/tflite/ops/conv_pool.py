@@ -235,15 +235,17 @@ def _depth_and_space(op: str) -> Handler:
     """DEPTH_TO_SPACE, whose depth is split as ONNX's DCR mode does, and SPACE_TO_DEPTH."""
 
     def handler(layer: Layer) -> None:
-        batch, *sizes, depth = layer.input(0).shape
+        batch, height, width, depth = layer.input(0).shape
         block, opens = layer.int_option("block_size"), op == "DepthToSpace"
-        divided = [depth] if opens else sizes
-        if block < 1 or any(size % (block * block if opens else block) for size in divided):
-            raise ValueError(f"blocks of {block} out of {'x'.join(map(str, divided))}")
+        divided, what = [height, width], f"{height}x{width}"
         if opens:
-            shape = [batch, *(size * block for size in sizes), depth // (block * block)]
+            divided, what = [depth], f"{depth} channels"
+        if block < 1 or any(size % (block * block if opens else block) for size in divided):
+            raise ValueError(f"blocks of {block} out of {what}")
+        if opens:
+            shape = [batch, height * block, width * block, depth // (block * block)]
         else:
-            shape = [batch, *(size // block for size in sizes), depth * block * block]
+            shape = [batch, height // block, width // block, depth * block * block]
         mode = "DCR" if opens else None
         x = layer.real(0, FIRST)
         layer.result(op, [x], shape, layout=FIRST, blocksize=block, mode=mode)
