@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,28 +44,47 @@ def evaluate(params: EvaluateParams, reporter: Reporter) -> Evaluated:
         DatasetError: the samples do not fit.
         RecipeError: the scoring function may not run, or does not.
     """
-    pipeline = get_pipeline(recipe_of(params.recipe), reporter, last="quantize", then=("score",))
+    return evaluate_build(
+        get_pipeline(recipe_of(params.recipe), reporter, last="quantize", then=("score",)),
+        Path(params.labels),
+        top=params.top,
+        output=params.output,
+        offset=params.label_offset,
+        code=params.score,
+        rounding=params.rounding,
+        allowed=trusted_code(),
+    )
+
+
+def evaluate_build(
+    pipeline: Pipeline,
+    labels: Path,
+    *,
+    top: int = 5,
+    output: str | None = None,
+    offset: int = 0,
+    code: str | None = None,
+    rounding: bool = False,
+    allowed: Collection[Path] = (),
+) -> Evaluated:
+    """Evaluate a quantized build; arguments and result as of :func:`evaluate`."""
     if not pipeline.quantized_build:
         raise UsageError(
             "A build without quantization has nothing to compare.",
             remedy="Build with quantization.",
         )
-    labelled = read_labelled(Path(params.labels))
+    labelled = read_labelled(labels)
     if labelled.dataset is not None:  # else the whole build would come before
         require_files(labelled.dataset, pipeline.reporter)
 
     def metric() -> Metric:
-        code = params.score
         if code is None:
-            output = _output(pipeline.loaded.graph.graph.outputs, params.output)
-            return TopK(output, (params.top,), params.label_offset)
-        return metric_of(named_object(code, trusted_code(), "score", callable, "function"), code)
+            return TopK(_output(pipeline.loaded.graph.graph.outputs, output), (top,), offset)
+        return metric_of(named_object(code, allowed, "score", callable, "function"), code)
 
     begun = time.perf_counter()
     result = _run_metric(pipeline, labelled, metric())
-    other = None
-    if params.rounding:
-        other = _run_metric(pipeline, labelled, metric(), rounding=True)
+    other = _run_metric(pipeline, labelled, metric(), rounding=True) if rounding else None
     seconds = round(time.perf_counter() - begun, 4)
     return Evaluated(
         samples=result.samples,

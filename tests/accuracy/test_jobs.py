@@ -15,8 +15,9 @@ from engine.base.events import CallbackReporter, Event, NullReporter
 from engine.base.trust import trust_file, trusting
 from engine.graph.execute import Session, open_model
 from engine.quantize import lower_for_vendor
-from engine.services.scoring import evaluate
+from engine.services.scoring import evaluate, evaluate_build
 from engine.services.state import get_pipeline, recipe_of
+from engine.wire.codec import encode
 from rknntui.cli.root import cli
 from rknntui.demo import demo_folder, demo_recipe, demo_test_samples
 
@@ -72,6 +73,12 @@ def test_both_arithmetics_are_scored_where_that_is_asked_for() -> None:
     assert moved["reference"] == pytest.approx(float((reference == labels).mean()))
     assert data["rounding_agreement"] == pytest.approx(float((reference == other).mean()))
     assert run(top=1)["rounding"] == []
+
+
+def test_a_build_is_scored_in_python_as_by_the_job() -> None:
+    pipeline = get_pipeline(recipe_of(demo_recipe()))
+    found = encode(evaluate_build(pipeline, demo_test_samples(), top=3))
+    assert found["scores"] == run(top=3)["scores"]
 
 
 def one_of(data: dict[str, Any], side: str) -> float:
