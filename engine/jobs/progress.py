@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from engine.base.events import (
+    ArtifactWritten,
     Event,
     Finished,
     LogLine,
@@ -84,6 +85,7 @@ class JobProgress:
     count: int = 0
     log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
     logged: int = 0
+    artifacts: list[ArtifactWritten] = field(default_factory=list)
     seconds: float | None = None
     error: Mapping[str, str | int] | None = None
     partials: deque[Partial] = field(default_factory=lambda: deque(maxlen=PARTIALS))
@@ -153,6 +155,8 @@ class JobProgress:
             case Partial():
                 self.partials.append(event)
                 self.told += 1
+            case ArtifactWritten():
+                self.artifacts.append(event)
             case Finished():
                 if event.state == "done":
                     self.steps = {}

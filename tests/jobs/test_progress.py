@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import (
+    ArtifactWritten,
     Finished,
     JobProgress,
     Progress,
@@ -67,3 +68,9 @@ def test_the_percent_of_a_job_never_falls() -> None:
         seen.append(job.fraction)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+def test_what_a_job_wrote_is_known() -> None:
+    job, written = _job(), ArtifactWritten("/m/net.rknn", "container", 5)
+    job.apply(written)
+    assert job.artifacts == [written]
