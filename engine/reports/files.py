@@ -21,20 +21,20 @@ _CELL = 500
 """Characters of a text in a file."""
 
 
-def table_lines(table: Table, rows: Iterable[Any], *, whole: bool = False) -> list[str]:
+def table_lines(declared: Table, rows: Iterable[Any], *, whole: bool = False) -> list[str]:
     """Lines of a declared table over rows of an answer, or records; none where there are none.
 
     ``whole``: with every column that says something, not only those of a usual screen.
     """
     rows = list(rows)
-    columns = table.shown(rows, None) if whole else table.shown(rows)
+    columns = declared.shown(rows, None) if whole else declared.shown(rows)
     cells = [[column.show(row) for column in columns] for row in rows]
     return aligned([[column.called for column in columns], *cells]) if rows else []
 
 
-def row_text(table: Table, row: Any) -> str:
+def row_text(declared: Table, row: Any) -> str:
     """One row of a declared table as a line, told before the others are there."""
-    return "  ".join(column.show(row) for column in table.shown([row]))
+    return "  ".join(column.show(row) for column in declared.shown([row]))
 
 
 def table_file(table: Table, rows: Iterable[Any], suffix: str = ".csv") -> str:

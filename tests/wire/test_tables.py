@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine.wire
-from engine import html_table, table_file, table_lines
+from engine import html_table, row_text, table_file, table_lines
 from engine.wire import formats
 from engine.wire.cost import Bound, ChipEstimate, Interval, MemoryCost
 from engine.wire.cost_tables import CHIPS
@@ -312,6 +312,11 @@ def test_a_column_hides_where_it_says_nothing() -> None:
     rows: list[dict[str, Any]] = [CHIPS.record(KNOWN, name="rk3588")]
     assert "also" not in table_lines(twice, rows)[0]
     assert "also" in table_lines(twice, [{**rows[0], "name": "RK3588"}])[0]
+
+
+def test_a_row_alone_reads_as_in_its_table() -> None:
+    lines = table_lines(declared=CHIPS, rows=ROWS[:1])
+    assert row_text(declared=CHIPS, row=ROWS[0]).split() == lines[1].split()
 
 
 def test_each_format_has_a_name_of_its_own() -> None:
