@@ -6,7 +6,7 @@ their own, and follow the layers around them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import onnx_ir as ir
@@ -26,15 +26,14 @@ from engine.wire.hybrid import LayerRow
 Place = TypeVar("Place", bound=Hashable)
 
 
-def reached(start: Place, following: Callable[[Place], Iterable[Place]]) -> Iterator[Place]:
-    """Every place that is reached from one, each once, the start first."""
-    waiting, seen = [start], {start}
+def reached(start: Place, following: Callable[[Place], Iterable[Place]]) -> Mapping[Place, None]:
+    """Every place that is reached from one, each once: the start first, the others as found."""
+    waiting, seen = [start], {start: None}
     while waiting:
-        place = waiting.pop()
-        yield place
-        new = [one for one in dict.fromkeys(following(place)) if one not in seen]
-        seen.update(new)
+        new = [one for one in dict.fromkeys(following(waiting.pop())) if one not in seen]
+        seen.update(dict.fromkeys(new))
         waiting += new
+    return seen
 
 
 class Layers:

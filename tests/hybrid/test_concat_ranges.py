@@ -87,6 +87,18 @@ def test_features_of_unlike_ranges_are_found_by_calibration_alone() -> None:
     assert found.code == "mixed-range-concat"
 
 
+def test_the_tail_of_a_join_is_lifted_in_the_order_of_the_graph() -> None:
+    net = Net()
+    x = net.input(1, 3, 8, 8)
+    small = net.op("Mul", net.conv(x, 3, 4), net.constant(np.float32(0.001)))
+    join = net.op("Concat", net.conv(x, 3, 4), small, axis=1)
+    perms = ([0, 2, 3, 1], [0, 3, 2, 1], [0, 3, 1, 2])
+    graph = net.graph(*(net.op("Relu", net.op("Transpose", join, perm=perm)) for perm in perms))
+    (found,) = find_range_mismatches(graph, calibrate(graph, net.feeds(1)))
+    tail = [node.name for node in graph.nodes if node.op_type in ("Concat", "Transpose")]
+    assert list(found.changes["quantized_layers"]) == tail
+
+
 def test_an_add_of_unlike_scales_is_told() -> None:
     net = Net()
     x = net.input(1, 3, 8, 8)
