@@ -29,6 +29,17 @@ def test_a_program_that_hears_no_end_is_killed(
     until(partial(ended, pid), "it is gone")
 
 
+def test_a_program_that_still_writes_is_let_go_without_a_word(
+    board: SshTransport, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("engine.devices.transports.ssh.conversation._GOODBYE_SECONDS", 0.3)
+    conversation = board.converse(["cat", "/dev/zero"])
+    waiting = conversation._program.process.channel._recv_buf
+    until(lambda: len(waiting) > 20, "its output waits for a reader")
+    conversation.end()
+    assert caplog.records == []
+
+
 @pytest.mark.long
 def test_a_silent_link_ends_the_talk(
     board: SshTransport, sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -31,7 +32,12 @@ class LoopThread:
         self._loop.set_exception_handler(lambda _loop, _context: None)
         self._finishing: set[asyncio.Task[object]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        # nor is what asyncio tells of pipes that are closed while a program still writes
+        logging.getLogger("asyncio").addFilter(self._is_of_others)
         self._thread.start()
+
+    def _is_of_others(self, record: logging.LogRecord) -> bool:
+        return record.thread != self._thread.ident
 
     def call(
         self,
@@ -91,6 +97,7 @@ class LoopThread:
         self._thread.join(_GRACE_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
+            logging.getLogger("asyncio").removeFilter(self._is_of_others)
 
 
 async def _cancel_all() -> None:
