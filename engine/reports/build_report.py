@@ -117,8 +117,10 @@ async def gather_report(ask: Ask, recipe: Values) -> BuildReport:
         tables.append(layer_rows(measured))
     else:
         absent.append("times on a board: no run of this build with layers is in the history")
-    known = await asyncio.to_thread(_tried, records, values)
-    points = await _front(ask, known, values, summary) if chip else []
+    points: list[Priced] = []
+    if chip:
+        known = await asyncio.to_thread(_tried, records, values)
+        points = await _front(ask, known, values, summary)
     layers = by_layer(*tables)
     return BuildReport(summary, recipe, layers, estimates, ranges, tuple(absent), tuple(points))
 

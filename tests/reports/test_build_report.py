@@ -113,6 +113,13 @@ def test_a_script_has_all_of_a_build_where_a_loop_runs_already() -> None:
     assert build_rows(list_jobs(20))[0].lowest is not None
 
 
+def test_without_a_chip_the_history_is_not_searched_for_builds_to_price(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.reports.build_report._tried", None)
+    assert build_report(Recipe.from_values(demo_recipe())).front == ()
+
+
 def test_a_container_says_what_it_does_not_hold(tmp_path: Path) -> None:
     built = build_model(Recipe.from_values(demo_recipe()))
     file = tmp_path / "net.rknn"
