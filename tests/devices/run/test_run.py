@@ -18,11 +18,18 @@ from engine.base.errors import (
 )
 from engine.base.events import CallbackReporter, Event, NullReporter, Progress, StageStarted
 from engine.container.vendor import inspect_vendor
+from engine.devices.address import Address
 from engine.devices.board.layout import find_folder
+from engine.devices.board.model_file import ModelFile
+from engine.devices.board.results import OpenModel
+from engine.devices.connected import Connected
 from engine.devices.model_source import ModelSource
+from engine.devices.probe.identify import BoardIdentity
 from engine.devices.run.on_board import run_on_board
+from engine.devices.transports.local import LocalTransport
 from engine.wire.board import RunParams
 from engine.wire.codec import read_request
+from engine.wire.devices import BoardAnswer
 from rknntui_emulator.runtime.answers import input_digest
 from tests.container.vendor import build as vendor
 from tests.devices.demo_container import demo_container
@@ -38,6 +45,22 @@ def saved(folder: Path, array: np.ndarray) -> str:
 
 def params(model: Path, *inputs: str, **more: Any) -> RunParams:
     return RunParams(str(model), device="local", inputs=inputs, **more)
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+def test_the_head_of_an_answer(emulated: bool) -> None:
+    identity = BoardIdentity(chip="rk3588", emulated=emulated)
+    board = Connected(Address("local", ""), LocalTransport(), identity)
+    file = ModelFile(path=Path("m.rknn"), size=1, sha256="")
+    opened = OpenModel(file, "/l.so", 2, "2.3.2", "0.9.8", (), (), None, ("the board's",))
+    assert board.head(opened, "one", "two") == BoardAnswer(
+        label="emulated" if emulated else "measured",
+        device="local",
+        chip="rk3588",
+        runtime="2.3.2",
+        driver="0.9.8",
+        notes=("the board's", "one", "two"),
+    )
 
 
 @pytest.mark.cc
