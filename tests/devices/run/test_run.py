@@ -130,10 +130,15 @@ def test_a_picture_becomes_pixels_of_the_inputs_size(
     here: MakeBoard, model: Path, tmp_path: Path
 ) -> None:
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
-    Image.fromarray(pixels).save(tmp_path / "a.png")
-    here(answers(results={input_digest([pixels.tobytes()]): (SCORES.tobytes(),)}))
-    found = run_on_board(params(model, str(tmp_path / "a.png")), ModelSource(model), NullReporter())
-    assert found.outputs[0].maximum == EXPECTED.max()
+    large = np.full((8, 8, 3), 7, np.uint8)
+    known = [input_digest([taken.tobytes()]) for taken in (pixels, large[:4, :4])]
+    here(answers(results=dict.fromkeys(known, (SCORES.tobytes(),))))
+    for picture, scaled in ((pixels, []), (large, [True])):
+        Image.fromarray(picture).save(tmp_path / "a.png")
+        asked = params(model, str(tmp_path / "a.png"))
+        found = run_on_board(asked, ModelSource(model), NullReporter())
+        assert found.outputs[0].maximum == EXPECTED.max()
+        assert ["scaled to the input" in note for note in found.notes] == scaled
 
 
 def test_files_are_looked_at_before_the_board(tmp_path: Path, model: Path) -> None:
