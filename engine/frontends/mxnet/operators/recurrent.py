@@ -61,9 +61,9 @@ def _rnn(call: Call) -> Result:
     x = call.x()
     ends: list[list[str]] = []
     for layer, parts in enumerate(weights):
-        bounds = call.w.ints(layer * directions), call.w.ints((layer + 1) * directions)
+        bounds = [layer * directions, (layer + 1) * directions, 0]
         starts = [
-            call.w.node("Slice", [state, *bounds, call.w.ints(0)]) if state else ""
+            call.w.node("Slice", [state, *map(call.w.ints, bounds)]) if state else ""
             for state in states
         ]
         x, *final = _layer(call, x, (op, mode, order), parts, starts)
