@@ -69,11 +69,11 @@ def model_view(path: Path, summary: SourceSummary) -> ModelView:
 
 def source_findings(summary: SourceSummary) -> tuple[Finding, ...]:
     """What a look noticed; an operator that will be refused is told once, with its first layer."""
-    refused_layers = {finding.where for finding in summary.findings if finding.severity == "error"}
+    told = {finding.where for finding in summary.findings if finding.severity == "error"}
     findings = list(summary.findings)
-    seen: set[tuple[str, str]] = set()
+    seen = {(op, why) for op, layer, why in summary.refused if sanitize(layer) in told}
     for op, layer, why in summary.refused:
-        if (op, why) in seen or layer in refused_layers:
+        if (op, why) in seen:
             continue
         seen.add((op, why))
         findings.append(

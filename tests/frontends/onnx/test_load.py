@@ -455,3 +455,11 @@ def test_the_quick_view_shows_what_cannot_be_loaded(save: Save) -> None:
     assert "input_size_list" in view.findings[1].remedy
     assert graph.nodes[0][:2] == ("add", "my.own:Add")
     assert view.inputs[0] == Tensor("a", (-1, 3, -1), "float32")
+
+
+def test_an_operator_that_was_told_is_not_told_behind_the_first_twenty(save: Save) -> None:
+    model = _two_inputs()
+    model.opset_import.append(helper.make_opsetid("my.own", 1))
+    nodes = [helper.make_node("Own", ["a"], [f"o{i}"], domain="my.own") for i in range(30)]
+    model.graph.node.extend(nodes)
+    assert len([f for f in inspect_onnx(save(model))[0].findings if f.severity == "error"]) == 21
