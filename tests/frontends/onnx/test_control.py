@@ -168,6 +168,20 @@ def test_results_of_any_type_are_selected(dtype: Any, save: Save) -> None:
     compare(save, proto, feeds)
 
 
+@pytest.mark.parametrize(
+    ("yes", "no", "expected"),
+    [("true", "false", "Identity"), ("q", "false", "And"), ("true", "q", "Or")],
+)
+def test_branches_that_are_logic_become_it(yes: str, no: str, expected: str, save: Save) -> None:
+    branches = [branch(f"o_{n} = Identity ({n})", [f"o_{n}"]) for n in (yes, no)]
+    choice = node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    ends = [tensor(n, dtype=BOOL) for n in ("c", "q", "y")]
+    constants = {"true": scalar(True, bool), "false": scalar(False, bool)}
+    proto = model([choice], ends[:2], ends[2:], constants)
+    feeds = [{"c": np.array(c), "q": np.array(q)} for c in (True, False) for q in (True, False)]
+    assert compare(save, proto, feeds) == [expected]
+
+
 def _choice(then: onnx.GraphProto, other: onnx.GraphProto) -> onnx.ModelProto:
     choice = node("If", ["c"], ["y"], "choice", then_branch=then, else_branch=other)
     ends = [tensor("c", dtype=BOOL), tensor("x", 4), tensor("i", 1, dtype=INT64)]

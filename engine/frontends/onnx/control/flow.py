@@ -278,6 +278,9 @@ def _where(ex: Expander, condition: str, yes: str, no: str) -> str:
         raise ex.refusal(
             ex.current, f"its condition depends on data, and opset {emission.opset} has no Where"
         )
+    chosen = _by_logic(ex, condition, yes, no) if kind == onnx.TensorProto.BOOL else ""
+    if chosen:
+        return chosen
     through = _THROUGH.get(kind)
     if through is not None:
         yes, no = (emission.op("Cast", [x], f"{x}_wide", to=through) for x in (yes, no))
@@ -285,6 +288,19 @@ def _where(ex: Expander, condition: str, yes: str, no: str) -> str:
     if through is None:
         return result
     return emission.op("Cast", [result], f"{result}_narrow", to=kind)
+
+
+def _by_logic(ex: Expander, condition: str, yes: str, no: str) -> str:
+    """What TorchScript made a branch of, ``and``, ``or`` and ``bool()``; empty for other bools."""
+    known = [ex.emission.known(name) for name in (yes, no)]
+    first, second = (None if a is None or a.shape != () else bool(a) for a in known)
+    if (first, second) == (True, False):
+        return condition
+    if first is True:
+        return ex.emission.op("Or", [condition, no], f"{no}_selected")
+    if second is False:
+        return ex.emission.op("And", [condition, yes], f"{yes}_selected")
+    return ""
 
 
 def truth(ex: Expander, name: str) -> bool | str:
