@@ -305,23 +305,28 @@ def test_the_load_follows_the_runs(
 @pytest.mark.long
 @pytest.mark.adb
 @pytest.mark.cc
-def test_a_model_for_another_chip_is_refused_as_a_board_does(
+def test_a_layer_is_bent_and_another_model_refused_as_a_board_does(
     board: Boards, equip: Equip, containers: Callable[..., Path]
 ) -> None:
-    made = equip(board("rk3588"))
-    made.simulate(containers())
+    made, (image,) = equip(board("rk3588")), digits(1)
+    made.simulate(containers(), bend=LAYER)
     for path in (Path("/nowhere.rknn"), Path("/")):
         with pytest.raises(ContainerError, match="could not be read"):
             made.simulate(path)
     with pytest.raises(UsageError, match="no layer 'Gem'"):
         made.simulate(containers(), bend="Gem")
+    with pytest.raises(UsageError, match="no name of a layer"):
+        made.bend("a\nb")
     with opened(made) as runtime:
         with pytest.raises(RuntimeLibraryError, match="PLATFORM_UNMATCH"):
             runtime.open(containers("rk3566"))
         with pytest.raises(RuntimeLibraryError, match="MODEL_INVALID"):
             runtime.open(containers("rk1808", 1))
         runtime.open(containers())
-        equal(runtime, containers(), digits(1)[0])
+        (bent,) = runtime.run([BoardInput(image)]).outputs
+        assert not np.array_equal(bent.array, simulated(containers(), image)["logits"])
+        made.bend(None)
+        equal(runtime, containers(), image)
 
 
 @pytest.mark.cc
