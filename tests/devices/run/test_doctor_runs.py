@@ -42,8 +42,11 @@ def by_name(checks: Iterable[Check]) -> dict[str, Check]:
 
 
 @pytest.mark.cc
-def test_steps_are_told_as_they_are_done(here: MakeBoard, model: Path) -> None:
-    here(answers(results=ZEROS))
+@pytest.mark.parametrize(("emulated", "label"), [(True, "emulated"), (False, "measured")])
+def test_steps_are_told_as_they_are_done(
+    here: MakeBoard, model: Path, emulated: bool, label: str
+) -> None:
+    here(answers(results=ZEROS), emulated=emulated)
     events: list[Event] = []
     asked = {"device": "local", "model": str(model), "test": True}
     found = examine(asked, CallbackReporter(events.append))
@@ -55,7 +58,7 @@ def test_steps_are_told_as_they_are_done(here: MakeBoard, model: Path) -> None:
     last = told[-1]
     assert (last.name, last.state) == ("test tensor", "ok")
     assert "scores 1x5 from -25 to 38.75" in last.found
-    assert "0.700 ms" in last.found
+    assert f"0.700 ms ({label})" in last.found
 
 
 @pytest.mark.cc
