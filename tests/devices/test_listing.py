@@ -103,6 +103,17 @@ def test_every_state_of_adb_is_listed_with_its_remedy(usb: Usb, programs: Path) 
     assert "authentication" in devices["adb:192.168.1.7:5555"].warnings[0]
 
 
+def test_what_a_board_says_of_itself_is_printable(usb: Usb, programs: Path) -> None:
+    odd = "\x1b]0;owned\x07\u202e"
+    text = f"a{odd} device usb:1-9 product:b{odd} model:c{odd} device:d{odd} transport_id:3\n"
+    with StandIn({"host:devices-l": okay(text)}) as stand_in:
+        (board,) = found(stand_in.server, usb).values()
+    assert (board.id, board.state) == ("adb:usb:1-9", "ready")
+    for shown in (board.serial, board.product, board.model, board.device):
+        assert "owned" in shown
+        assert shown.isprintable()
+
+
 def test_boards_with_one_serial_and_no_port_have_numbers(usb: Usb, programs: Path) -> None:
     text = "10.0.0.1:5555 device transport_id:3\n10.0.0.1:5555 offline transport_id:4\n"
     with StandIn({"host:devices-l": okay(text)}) as stand_in:
