@@ -78,6 +78,9 @@ def test_the_calls_of_generation_2(
     before = governor.read_text()
     assert "Conv:conv1" in rknn.eval_perf(inputs=[IMAGE])
     assert governor.read_text() == before
+    kinds = {"weight": 3698688, "internal": 1756160, "other": 484352, "total": 5939200}
+    assert rknn.eval_memory() == {f"{kind}_memory": size for kind, size in kinds.items()}
+    assert "DRV: rknnrt: 2.3.2" in str(rknn.get_sdk_version())
     assert "emulated" in capfd.readouterr().err
     rknn.release()
     assert made.alive_orphans() == []
