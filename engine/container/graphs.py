@@ -25,6 +25,8 @@ from engine.graph.ir.graph import parse_proto
 
 _LOCATION = "weights"
 _SMALL = 64
+_WITHOUT = {"ValueInfoProto", "StringStringEntryProto", "OperatorSetIdProto"}
+"""Messages of a model in which no tensor is, by the thousand."""
 
 StoredGraph = tuple[bytes, bytearray, dict[str, tuple[int, int]]]
 
@@ -113,7 +115,7 @@ def _all_tensors(message: Message) -> Iterator[onnx.TensorProto]:
         yield message
         return
     for field, value in message.ListFields():
-        if field.message_type is not None:
+        if field.message_type is not None and field.message_type.name not in _WITHOUT:
             for part in [value] if isinstance(value, Message) else value:
                 yield from _all_tensors(part)
 
