@@ -148,7 +148,7 @@ class Runnable:
         """What a pipeline deploys: one of its graphs, by default at its first set of shapes."""
         from engine.graph.execute import Session
 
-        graph = graph or pipeline.deployed.graph
+        graph = pipeline.deployed.graph if graph is None else graph
         name = pipeline.source.path.name
         if not pipeline.quantized_build:
             return cls(pipeline.optimised.key, name, False, graph, Session(graph))
