@@ -19,7 +19,7 @@ def declared(header: str, name: str) -> str:
 
 
 def layouts(
-    compiler: str, header: Path, structures: Mapping[str, Iterable[str]], typed: str = ""
+    compiler: str, header: Path, structures: Mapping[str, Iterable[str]]
 ) -> dict[str, dict[str, int]]:
     """Of each structure the bytes, under ``""``, and the offset of each field that it has.
 
@@ -27,19 +27,18 @@ def layouts(
         compiler: a cross compiler.
         header: what declares them.
         structures: fields by the name of the structure.
-        typed: what stands before the name of a structure, as ``struct``.
     """
     text = header.read_text("utf-8", "replace")
     asked = [
         (name, field)
         for name, fields in structures.items()
-        if (body := declared(text, name)) or typed
+        if (body := declared(text, name))
         for field in ("", *fields)
-        if typed or not field or re.search(rf"\b{field}\b", body)
+        if not field or re.search(rf"\b{field}\b", body)
     ]
     # one more than each: a compiler writes zeros otherwise
     values = [
-        f"1 + offsetof({typed} {name}, {field})" if field else f"1 + sizeof({typed} {name})"
+        f"1 + offsetof({name}, {field})" if field else f"1 + sizeof({name})"
         for name, field in asked
     ]
     source = (
