@@ -128,7 +128,11 @@ class Terminal:
 
     def __enter__(self) -> Self:
         """Wait until the workbench is shown."""
-        self.wait_for("Palette")
+        try:
+            self.wait_for("Palette")
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
