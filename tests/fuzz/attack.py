@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.base.errors import EngineError
+from engine.base.errors import EngineError, InternalError
 from tests.fuzz.handlers import HANDLERS
 from tests.fuzz.mutate import mutant
 from tests.fuzz.readers import READERS, Attack
@@ -36,13 +36,14 @@ def attempt(read: Callable[[], object], what: str, seen: dict[str, Any]) -> None
         with ends(SECONDS):
             read()
         seen["loaded"] += 1
-    except EngineError:
-        seen["refused"] += 1
     except BaseException as error:  # noqa: BLE001 - whatever else comes out is what is looked for
-        seen["wrong"] += 1
-        if len(seen["faults"]) < SHOWN:
-            where = traceback.format_exc().strip().split("\n")[-7:]
-            seen["faults"].append([what, repr(error)[:300], where])
+        if isinstance(error, EngineError) and not isinstance(error, InternalError):
+            seen["refused"] += 1
+        else:
+            seen["wrong"] += 1
+            if len(seen["faults"]) < SHOWN:
+                where = traceback.format_exc().strip().split("\n")[-7:]
+                seen["faults"].append([what, repr(error)[:300], where])
     seconds = time.perf_counter() - begun
     if seconds > seen["slowest"][0]:
         seen["slowest"] = [round(seconds, 3), what]
