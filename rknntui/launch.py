@@ -23,6 +23,7 @@ def open_workbench(
     app.run()
     if sys.stdout.isatty():
         sys.stdout.write(app.announcer.restore)
+        sys.stdout.flush()  # before what is told on the other stream
     for line in app.told_files:
         sys.stderr.write(f"{line}\n")
     if app.crash is not None:
