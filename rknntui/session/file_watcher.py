@@ -37,6 +37,7 @@ class FileWatcher:
         self._observer: BaseObserver | None = None
         self._files: dict[Path, str] = {}
         self._known: dict[Path, Signature] = {}
+        self._gone: set[Path] = set()
         self._folders: set[Path] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -88,14 +89,22 @@ class FileWatcher:
     def _stirred(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(SETTLE_SECONDS, self._compare)
+        self._timer = self._loop.call_later(SETTLE_SECONDS, self.compare)
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
+        """Tell what is other than it was when it was read."""
         for path, role in self._files.items():
             now = _signature(path)
-            if now != self._known.get(path):
+            known = self._known.get(path)
+            if now is None:
+                if known is not None and path not in self._gone:
+                    self._gone.add(path)
+                    self._tell(SourceChanged(role, str(path), gone=True))
+                continue
+            self._gone.discard(path)
+            if now != known:  # moved away and back again it is the same
                 self._known[path] = now
-                self._tell(SourceChanged(role, str(path), gone=now is None))
+                self._tell(SourceChanged(role, str(path)))
 
     def stop(self) -> None:
         """End the threads."""

@@ -12,6 +12,8 @@ from PIL import Image
 from engine import RKNN, read_result
 from engine.wire.build import SIMULATE, SimulateParams
 from rknntui.app import Workbench
+from rknntui.session.file_watcher import FileWatcher
+from rknntui.session.state import Session
 from rknntui.session.steps import next_step, steps
 from rknntui.workspaces import keys_of
 from tests.cli.conftest import python
@@ -100,3 +102,26 @@ async def test_a_dataset_that_changed_on_disk_is_read_again(demo: Path, tmp_path
         listed.unlink()
         await pilot.sees("dataset is not on the disk")
         assert "2 samples" in screen_text(app), "what was read stays"
+
+
+async def test_a_file_that_is_moved_away_is_told_once_and_back_again_no_change(
+    tmp_path: Path,
+) -> None:
+    told: list[tuple[str, bool]] = []
+    file = tmp_path / "m.onnx"
+    file.write_bytes(b"model")
+    session = Session(lambda message: None)
+    session.recipe = {"model": str(file)}
+    watch = FileWatcher(lambda message: told.append((message.role, message.gone)))
+    watch.follow(session)
+    away = file.rename(tmp_path / "away.onnx")
+    watch.compare()
+    watch.compare()
+    assert told == [("model", True)]
+    away.rename(file)
+    watch.compare()
+    assert told == [("model", True)]
+    file.write_bytes(b"another one")
+    watch.compare()
+    watch.stop()
+    assert told[1:] == [("model", False)]
